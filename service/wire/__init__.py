@@ -1,0 +1,1 @@
+"""Bytes to host arrays and back. Knows neither HTTP nor devices."""
