@@ -8,8 +8,7 @@ from service.catalogue.serving import SERVING_ERRORS
 from service.catalogue.tensors import TENSOR_ERRORS
 
 CATALOGUE: dict[str, ErrorEntry] = {
-    entry.code: entry
-    for entry in (*TENSOR_ERRORS, *BATCH_ERRORS, *DOCUMENT_ERRORS, *SCATTER_ERRORS, *SERVING_ERRORS)
+    entry.code: entry for entry in (*TENSOR_ERRORS, *BATCH_ERRORS, *DOCUMENT_ERRORS, *SCATTER_ERRORS, *SERVING_ERRORS)
 }
 """Every error that a caller can meet, by code."""
 

@@ -60,7 +60,10 @@ BATCH_ERRORS: tuple[ErrorEntry, ...] = (
         template="kv-canary: req_pool_indices[{index}]={value} is outside req_to_token rows [0, {rows})",
         meaning="An active request must own a row of req_to_token; the index is an address and is never wrapped or clamped.",
         trigger="The row of an active request is negative or not below the number of rows.",
-        situations=("Only part of the table was sent, with the indices of the whole one.", "A freed request left -1 behind."),
+        situations=(
+            "Only part of the table was sent, with the indices of the whole one.",
+            "A freed request left -1 behind.",
+        ),
         remedies=("Send the rows that the batch refers to, or mark the request as padding with 0.",),
         example=Example(
             before='{"req_pool_indices": [1, 900], "req_to_token": [[0], [5], [6]], ...}',
@@ -91,7 +94,10 @@ BATCH_ERRORS: tuple[ErrorEntry, ...] = (
         template="kv-canary: prefix_lens[{index}]={value} exceeds req_to_token columns {columns}",
         meaning="A cached token must have a cell in the table, so a prefix cannot be longer than a row.",
         trigger="The prefix length of an active request exceeds the number of columns.",
-        situations=("The table was cut to the longest prefix of another batch.", "The length is garbage of a freed request."),
+        situations=(
+            "The table was cut to the longest prefix of another batch.",
+            "The length is garbage of a freed request.",
+        ),
         remedies=("Send every column that the longest prefix needs, or mark the request as padding with row 0.",),
         example=Example(
             before='{"prefix_lens": [3], "req_to_token": [[0, 0], [5, 6]], ...}',

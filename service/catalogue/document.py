@@ -29,7 +29,9 @@ DOCUMENT_ERRORS: tuple[ErrorEntry, ...] = (
             "Large integers were quoted to survive a JavaScript client.",
             "A missing value became null inside an array.",
         ),
-        remedies=("Write plain integers: 7, -1. To leave an optional field out, omit it or send null for the whole field.",),
+        remedies=(
+            "Write plain integers: 7, -1. To leave an optional field out, omit it or send null for the whole field.",
+        ),
         example=Example(before='{"prefix_lens": [1.0, "2"], ...}', after='{"prefix_lens": [1, 2], ...}'),
         related=("value-does-not-fit", "not-an-array", "wrong-rank"),
     ),
@@ -52,9 +54,7 @@ DOCUMENT_ERRORS: tuple[ErrorEntry, ...] = (
         trigger="A row of a nested array is shorter or longer than the first one.",
         situations=("Only the used part of each row was sent.", "Two rows were cut at the wrong place."),
         remedies=("Pad the rows to one length. Cells beyond a request's prefix are never read, so any value will do.",),
-        example=Example(
-            before='{"req_to_token": [[0, 0], [5]], ...}', after='{"req_to_token": [[0, 0], [5, 0]], ...}'
-        ),
+        example=Example(before='{"req_to_token": [[0, 0], [5]], ...}', after='{"req_to_token": [[0, 0], [5, 0]], ...}'),
         related=("not-an-array", "wrong-rank"),
     ),
     ErrorEntry(
@@ -92,7 +92,9 @@ DOCUMENT_ERRORS: tuple[ErrorEntry, ...] = (
         trigger="The body holds the same name more than once.",
         situations=("Two parts of a batch were joined as text.",),
         remedies=("Send each field once.",),
-        example=Example(before='{"verify_capacity": 4, "verify_capacity": 8, ...}', after='{"verify_capacity": 8, ...}'),
+        example=Example(
+            before='{"verify_capacity": 4, "verify_capacity": 8, ...}', after='{"verify_capacity": 8, ...}'
+        ),
         related=("unknown-field", "malformed-json"),
         kind="serving",
     ),

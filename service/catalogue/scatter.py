@@ -34,7 +34,9 @@ SCATTER_ERRORS: tuple[ErrorEntry, ...] = (
         trigger="offsets is not one longer than req_pool_indices, or start_positions is not as long as it.",
         situations=("Lengths were sent instead of offsets.",),
         remedies=("Send the exclusive prefix sums of the lengths: [0, a, a+b, ...].",),
-        example=Example(before="offsets=[2, 3], req_pool_indices=[1, 2]", after="offsets=[0, 2, 5], req_pool_indices=[1, 2]"),
+        example=Example(
+            before="offsets=[2, 3], req_pool_indices=[1, 2]", after="offsets=[0, 2, 5], req_pool_indices=[1, 2]"
+        ),
         related=("scatter-offsets-invalid",),
     ),
     ErrorEntry(

@@ -39,7 +39,8 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
         situations=("The whole request-to-slot table was sent where a few rows would do.",),
         remedies=("Send only the rows and columns that the batch refers to.", "Raise KV_PLAN_MAX_BODY_BYTES."),
         example=Example(
-            before="a table of 4096 rows for a batch of 2 requests", after="a table of 3 rows, with req_pool_indices [1, 2]"
+            before="a table of 4096 rows for a batch of 2 requests",
+            after="a table of 3 rows, with req_pool_indices [1, 2]",
         ),
         related=("table-too-large", "batch-too-large"),
         kind="serving",
@@ -80,7 +81,9 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
             "Split the batch, or set a window.",
             "Raise KV_PLAN_MAX_VERIFY_ENTRIES.",
         ),
-        example=Example(before="POST /plan with 1024 requests of 131072 tokens", after="POST /plan/offsets with the same body"),
+        example=Example(
+            before="POST /plan with 1024 requests of 131072 tokens", after="POST /plan/offsets with the same body"
+        ),
         related=("batch-too-large", "table-too-large"),
         kind="serving",
     ),

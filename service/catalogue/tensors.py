@@ -44,7 +44,10 @@ TENSOR_ERRORS: tuple[ErrorEntry, ...] = (
         template="kv-canary: {name} must be contiguous",
         meaning="The kernels address tensors as plain rows of memory, so a transposed or strided view would be misread.",
         trigger="A tensor handed to the in-process API has gaps or swapped axes. A JSON body cannot cause it.",
-        situations=("A column of a larger tensor was passed.", "A table was transposed to bring requests to the front."),
+        situations=(
+            "A column of a larger tensor was passed.",
+            "A table was transposed to bring requests to the front.",
+        ),
         remedies=("Call .contiguous() on the tensor before the call.",),
         example=Example(before="prefix_lens=state[:, 1]", after="prefix_lens=state[:, 1].contiguous()"),
         related=("wrong-dtype", "wrong-rank"),
@@ -55,7 +58,10 @@ TENSOR_ERRORS: tuple[ErrorEntry, ...] = (
         template="kv-canary: {name} must have dtype {want}, got {have}",
         meaning="Each tensor has one dtype, listed with its field. Nothing is cast silently, since a cast can wrap.",
         trigger="A tensor of the in-process API or of a binary body has another dtype. JSON numbers have none.",
-        situations=("Lengths were kept as int32 by the scheduler.", "The table was widened to int64 by an index operation."),
+        situations=(
+            "Lengths were kept as int32 by the scheduler.",
+            "The table was widened to int64 by an index operation.",
+        ),
         remedies=("Cast it yourself where the values are known to fit: tensor.to(torch.int64).",),
         example=Example(before="prefix_lens=lens_int32", after="prefix_lens=lens_int32.to(torch.int64)"),
         related=("value-does-not-fit", "not-an-integer"),
@@ -93,7 +99,9 @@ TENSOR_ERRORS: tuple[ErrorEntry, ...] = (
         trigger="full_to_swa_index_mapping is an empty array.",
         situations=("An unset table was serialised as [] instead of null.",),
         remedies=("Leave the field out or send null when there is no table.",),
-        example=Example(before='{"full_to_swa_index_mapping": [], ...}', after='{"full_to_swa_index_mapping": null, ...}'),
+        example=Example(
+            before='{"full_to_swa_index_mapping": [], ...}', after='{"full_to_swa_index_mapping": null, ...}'
+        ),
         related=("window-requires-lut", "slot-outside-lut"),
     ),
     ErrorEntry(

@@ -1,0 +1,91 @@
+"""Owns the inputs of one plan, as callers name them."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from service.kernels.operands import PlanOperands
+from service.spec import (
+    EXPECTED_TOKENS,
+    EXPECTED_TOKENS_VALID_LENS,
+    EXTEND_SEQ_LENS,
+    FULL_TO_SWA_INDEX_MAPPING,
+    PREFIX_LENS,
+    REQ_POOL_INDICES,
+    REQ_TO_TOKEN,
+    TensorSpec,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """One batch and its tables; fields, shapes and dtypes are those of ``service.spec.PLAN_INPUTS``.
+
+    A capacity of None stands for its default.
+    """
+
+    req_pool_indices: torch.Tensor
+    prefix_lens: torch.Tensor
+    extend_seq_lens: torch.Tensor
+    req_to_token: torch.Tensor
+    swa_window_size: int = 0
+    full_to_swa_index_mapping: torch.Tensor | None = None
+    verify_capacity: int | None = None
+    write_req_capacity: int | None = None
+    req_to_verify_expected_tokens: torch.Tensor | None = None
+    req_to_verify_expected_tokens_valid_lens: torch.Tensor | None = None
+    kv_token_id_vs_position_offset: int = 0
+
+    @property
+    def bs(self) -> int:
+        """How many requests the batch has, padding rows included."""
+        return self.req_pool_indices.shape[0]
+
+    @property
+    def lut_length(self) -> int:
+        """How many slots the look-up table translates; 0 without one."""
+        return 0 if self.full_to_swa_index_mapping is None else self.full_to_swa_index_mapping.shape[0]
+
+    @property
+    def token_rows(self) -> int:
+        """How many rows the token table has; 0 without one."""
+        return 0 if self.req_to_verify_expected_tokens is None else self.req_to_verify_expected_tokens.shape[0]
+
+    def tensors(self) -> list[tuple[torch.Tensor, TensorSpec]]:
+        """The tensors that take part, in input order. Valid lengths without a token table do not."""
+        named = [
+            (self.req_pool_indices, REQ_POOL_INDICES),
+            (self.prefix_lens, PREFIX_LENS),
+            (self.extend_seq_lens, EXTEND_SEQ_LENS),
+            (self.req_to_token, REQ_TO_TOKEN),
+            (self.full_to_swa_index_mapping, FULL_TO_SWA_INDEX_MAPPING),
+            (self.req_to_verify_expected_tokens, EXPECTED_TOKENS),
+            (self._valid_lens_in_use(), EXPECTED_TOKENS_VALID_LENS),
+        ]
+        return [(tensor, spec) for tensor, spec in named if tensor is not None]
+
+    def operands(self, verify_capacity: int) -> PlanOperands:
+        """The same tensors as a backend takes them, with the capacity that applies."""
+        return PlanOperands(
+            req_pool_indices=self.req_pool_indices,
+            prefix_lens=self.prefix_lens,
+            extend_seq_lens=self.extend_seq_lens,
+            req_to_token=self.req_to_token,
+            full_to_swa_index_mapping=self.full_to_swa_index_mapping,
+            req_to_verify_expected_tokens=self.req_to_verify_expected_tokens,
+            req_to_verify_expected_tokens_valid_lens=self._valid_lens_in_use(),
+            swa_window_size=self.swa_window_size,
+            kv_token_id_vs_position_offset=self.kv_token_id_vs_position_offset,
+            verify_capacity=verify_capacity,
+        )
+
+    def on_host(self) -> "PlanInputs":
+        """The same inputs with every tensor on the CPU."""
+        moved: dict[str, Any] = {spec.name: tensor.cpu() for tensor, spec in self.tensors()}
+        return replace(self, **moved)
+
+    def _valid_lens_in_use(self) -> torch.Tensor | None:
+        if self.req_to_verify_expected_tokens is None:
+            return None
+        return self.req_to_verify_expected_tokens_valid_lens

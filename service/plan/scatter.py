@@ -1,0 +1,127 @@
+"""The scatter in process: ragged rows into a table, judged as a whole before anything is written."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from service.errors import refusal
+from service.kernels.backend import backend_for
+from service.kernels.operands import ScatterOperands
+from service.plan.require import NamedTensor, require_contiguous, require_same_device
+
+_VECTORS = ("flat_in", "offsets", "req_pool_indices", "start_positions")
+
+
+def launch_scatter_req_token_ids_kernel(
+    *,
+    flat_in: torch.Tensor,
+    offsets: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    pool_out: torch.Tensor,
+    start_positions: torch.Tensor | None = None,
+) -> None:
+    """``pool_out`` with segment r, ``flat_in[offsets[r]:offsets[r+1]]``, stored into row ``req_pool_indices[r]``.
+
+    ``flat_in`` [n], ``offsets`` [bs+1], ``req_pool_indices`` [bs] and ``start_positions`` [bs] (None: all 0) are
+    int64, ``pool_out`` [rows, cols] is int32 and changed in place; of a token the low 32 bits are kept. A segment is
+    cut at the row's end; cells outside the segments stay as they are.
+
+    On a CUDA device this only launches, values are not judged, and what lies outside the table is left out.
+    Raises TypeError for a wrong dtype, ValueError for anything else, and then writes nothing.
+    """
+    operands = ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out)
+    validate_scatter(operands)
+    backend_for(pool_out.device).launch_scatter(operands)
+
+
+def scatter_req_token_ids_torch_reference(
+    *,
+    flat_in: torch.Tensor,
+    offsets: torch.Tensor,
+    req_pool_indices: torch.Tensor,
+    pool_out: torch.Tensor,
+    start_positions: torch.Tensor | None = None,
+) -> None:
+    """The same from a slow reference, one segment at a time, on any device."""
+    validate_scatter(ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out))
+    bounds = offsets.tolist()
+    starts = [0] * len(req_pool_indices) if start_positions is None else start_positions.tolist()
+    for r, row in enumerate(req_pool_indices.tolist()):
+        room = pool_out.shape[1] - starts[r]
+        segment = flat_in[bounds[r] : bounds[r + 1]][:room]
+        pool_out[row, starts[r] : starts[r] + len(segment)] = segment.to(torch.int32)
+
+
+def validate_scatter(operands: ScatterOperands, pool_name: str = "pool_out") -> None:
+    """Accept operands of a scatter; values are judged where they are on the CPU. ``pool_name`` is what messages say."""
+    named = _named(operands)
+    for tensor, name in named:
+        require_contiguous(tensor, name)
+    for tensor, name in named:
+        dtype = torch.int64 if name in _VECTORS else torch.int32
+        if tensor.dtype != dtype:
+            raise refusal("scatter-wrong-dtype", name=name, want=str(dtype).split(".")[1], have=tensor.dtype)
+    for tensor, name in named:
+        rank = 1 if name in _VECTORS else 2
+        if tensor.ndim != rank:
+            raise refusal("scatter-wrong-rank", name=name, rank=rank, shape=tuple(tensor.shape))
+    bs = operands.req_pool_indices.shape[0]
+    _require_scatter_len(operands.offsets, "offsets", bs + 1, "bs+1")
+    if operands.start_positions is not None:
+        _require_scatter_len(operands.start_positions, "start_positions", bs, "bs")
+    require_same_device(operands.flat_in, "flat_in", named)
+    if operands.pool_out.device.type == "cpu":
+        _ScatterValues(operands, pool_name).validate()
+
+
+def _named(operands: ScatterOperands) -> list[NamedTensor]:
+    tensors = [
+        (operands.flat_in, "flat_in"),
+        (operands.offsets, "offsets"),
+        (operands.req_pool_indices, "req_pool_indices"),
+        (operands.start_positions, "start_positions"),
+        (operands.pool_out, "pool_out"),
+    ]
+    return [(tensor, name) for tensor, name in tensors if tensor is not None]
+
+
+def _require_scatter_len(tensor: torch.Tensor, name: str, want: int, want_name: str) -> None:
+    if tensor.shape[0] != want:
+        raise refusal("scatter-offsets-length", name=name, have=tensor.shape[0], want=want, want_name=want_name)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScatterValues:
+    """The rules on the values of a scatter."""
+
+    operands: ScatterOperands
+    pool_name: str
+
+    def validate(self) -> None:
+        offsets, n = self.operands.offsets.numpy(), self.operands.flat_in.shape[0]
+        if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+            raise refusal("scatter-offsets-invalid", n=n)
+        rows, (table_rows, columns) = self.operands.req_pool_indices.numpy(), self.operands.pool_out.shape
+        outside = (rows < 0) | (rows >= table_rows)
+        if outside.any():
+            index = int(outside.argmax())
+            raise refusal(
+                "scatter-row-outside-pool", index=index, value=int(rows[index]), pool=self.pool_name, rows=table_rows
+            )
+        values, first_seen = np.unique(rows, return_index=True)
+        if values.shape != rows.shape:
+            repeated = np.setdiff1d(np.arange(rows.shape[0]), first_seen)
+            raise refusal("scatter-duplicate-row", value=int(rows[repeated[0]]))
+        if self.operands.start_positions is not None:
+            starts = self.operands.start_positions.numpy()
+            outside = (starts < 0) | (starts > columns)
+            if outside.any():
+                index = int(outside.argmax())
+                raise refusal(
+                    "scatter-start-outside-pool",
+                    index=index,
+                    value=int(starts[index]),
+                    pool=self.pool_name,
+                    columns=columns,
+                )
