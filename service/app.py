@@ -1,0 +1,111 @@
+"""Wires the service together: engine, middleware, handlers, routers, lifespan. Decides nothing else."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
+
+from service.http.envelope import EnvelopeMiddleware
+from service.http.error_routes import error_router
+from service.http.limits import BodyLimitMiddleware
+from service.http.openapi import build_openapi
+from service.http.operations_routes import operations_router
+from service.http.plan_routes import plan_router
+from service.http.problems import install_problem_handlers
+from service.http.schemas import Info, SettingInfo
+from service.runtime.computer import PlanComputer, PlanLimits
+from service.runtime.device import Target, resolve_target, versions
+from service.runtime.engine import Compute, EngineOptions, PlanEngine
+from service.settings import Settings, load_settings, variable_of
+
+_DESCRIPTION = (
+    "KV-canary plans for LLM inference engines: which slots of the KV cache to verify before a step, and where its new "
+    "tokens go. Every error is `application/problem+json`; its `type` leads to a page that explains it."
+)
+
+
+def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
+    """The service as an ASGI application.
+
+    ``compute`` replaces the planner, for tests that need a slow or failing one.
+    Raises ``DeviceError`` when the machine lacks the configured device or backend.
+    """
+    target = resolve_target(settings.device, settings.kernels)
+    computer = PlanComputer(target, plan_limits(settings))
+    engine = PlanEngine(_engine_options(settings, target), compute or computer, computer.warm_up)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        engine.close()
+
+    app = FastAPIOffline(
+        redoc_url=None,
+        title="KV-canary plans",
+        version=version("kv-plan"),
+        description=_DESCRIPTION,
+        root_path=settings.root_path,
+        lifespan=lifespan,
+    )
+    app.include_router(plan_router(engine))
+    app.include_router(operations_router(engine, service_info(settings, target)))
+    app.include_router(error_router())
+    install_problem_handlers(app)
+    app.add_middleware(BodyLimitMiddleware, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(EnvelopeMiddleware)
+    _use_own_schema(app)
+    return app
+
+
+def create_app_from_environment() -> FastAPI:
+    """The service with the settings of the process environment; what a server process calls."""
+    return create_app(load_settings(os.environ))
+
+
+def service_info(settings: Settings, target: Target) -> Info:
+    """What is running, where, within which limits."""
+    return Info(
+        service="kv-plan",
+        version=version("kv-plan"),
+        device=str(target.device),
+        device_description=target.device_description,
+        backend=target.backend.name,
+        versions=versions(),
+        settings=[
+            SettingInfo(name=name, variable=variable_of(name), value=value, meaning=field.description or "")
+            for name, field in Settings.model_fields.items()
+            for value in [getattr(settings, name)]
+        ],
+    )
+
+
+def plan_limits(settings: Settings) -> PlanLimits:
+    """The limits on one plan that the settings give."""
+    return PlanLimits(settings.max_requests, settings.max_table_cells, settings.max_verify_entries)
+
+
+def _engine_options(settings: Settings, target: Target) -> EngineOptions:
+    return EngineOptions(
+        device=str(target.device),
+        backend=target.backend.name,
+        max_queued_requests=settings.max_queued_requests,
+        deadline_seconds=settings.deadline_seconds,
+        inline_body_bytes=settings.inline_body_bytes,
+        codec_threads=settings.codec_threads,
+    )
+
+
+def _use_own_schema(app: FastAPI) -> None:
+    """Serve the schema that ``openapi.json`` holds, made once."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = build_openapi(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

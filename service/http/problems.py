@@ -1,0 +1,85 @@
+"""Turns errors into application/problem+json. The only module that knows which status an error has."""
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from service.catalogue import CATALOGUE
+from service.errors import Refusal, refusal
+from service.http.request_id import request_id_of
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+STATUS_OF: dict[str, int] = {
+    "malformed-json": 400,
+    "duplicate-field": 400,
+    "nesting-too-deep": 400,
+    "bad-request": 400,
+    "not-found": 404,
+    "method-not-allowed": 405,
+    "body-too-large": 413,
+    "unsupported-media-type": 415,
+    "unsupported-content-encoding": 415,
+    "queue-full": 429,
+    "internal-error": 500,
+    "not-ready": 503,
+    "out-of-memory": 503,
+    "deadline-exceeded": 504,
+}
+"""Status of every error that is not a 422."""
+
+_RETRYABLE = {429, 503}
+_CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed"}
+
+
+def status_of(code: str) -> int:
+    """The HTTP status of an error code."""
+    return STATUS_OF.get(code, 422)
+
+
+def problem_response(error: Refusal, request_id: str, status: int | None = None) -> Response:
+    """The answer for a refused request: problem+json whose ``detail`` and ``error`` are the error's message."""
+    status = status_of(error.code) if status is None else status
+    headers = {"x-request-id": request_id}
+    if status in _RETRYABLE:
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    if error.code == "body-too-large":
+        headers["connection"] = "close"
+    return Response(problem_body(error, request_id, status), status, headers, PROBLEM_JSON)
+
+
+def problem_body(error: Refusal, request_id: str, status: int) -> bytes:
+    """The JSON of a problem."""
+    return orjson.dumps(
+        {
+            "type": f"/errors/{error.code}",
+            "title": CATALOGUE[error.code].title,
+            "status": status,
+            "detail": error.detail,
+            "error": error.detail,
+            "code": error.code,
+            "request_id": request_id,
+        }
+    )
+
+
+def install_problem_handlers(app: FastAPI) -> None:
+    """Make every refusal, and every error of the framework, answer as a problem."""
+    app.add_exception_handler(Refusal, _answer_refusal)
+    app.add_exception_handler(HTTPException, _answer_framework_error)
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Refusal):
+        raise error
+    return problem_response(error, request_id_of(request.scope))
+
+
+async def _answer_framework_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = _CODE_OF_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal-error")
+    response = problem_response(refusal(code), request_id_of(request.scope), error.status_code)
+    response.headers.update(error.headers or {})
+    return response

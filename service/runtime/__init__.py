@@ -1,0 +1,1 @@
+"""Owns the device and the work done on it. Knows no HTTP."""

@@ -1,0 +1,70 @@
+"""Computes one judged and bounded plan on the device. The only caller of the planner; runs on the device thread."""
+
+from dataclasses import dataclass
+
+import torch
+
+from service.errors import refusal
+from service.plan.inputs import PlanInputs
+from service.plan.planner import Plan, PlanSizes, compute_plan, plan_sizes
+from service.plan.validate import validate_form, validate_values
+from service.runtime.device import Target
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """How large a plan may be: requests of a batch, cells of a table, verify entries of an answer."""
+
+    max_requests: int
+    max_table_cells: int
+    max_verify_entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanComputer:
+    """Callable that turns inputs on the host into a plan, on one device and within limits."""
+
+    target: Target
+    limits: PlanLimits
+
+    def __call__(self, inputs: PlanInputs, with_entries: bool) -> Plan:
+        """The plan; raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit."""
+        try:
+            validate_form(inputs)
+            self._bound_inputs(inputs)
+            validate_values(inputs)
+            sizes = plan_sizes(inputs)
+            self._bound_answer(sizes, with_entries)
+            return compute_plan(inputs, sizes, self.target.device, self.target.backend, with_entries=with_entries)
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            raise refusal("out-of-memory", device=self.target.device) from error
+
+    def warm_up(self) -> None:
+        """Compile and run every kernel variant once, so that no request pays for it."""
+        for lut in (None, torch.arange(4)):
+            for tokens in (None, torch.zeros((2, 2), dtype=torch.int32)):
+                self(_tiny_batch(lut, tokens), True)
+
+    def _bound_inputs(self, inputs: PlanInputs) -> None:
+        for name, have in (("bs", inputs.bs), ("write_req_capacity", inputs.write_req_capacity or 0)):
+            if have > self.limits.max_requests:
+                raise refusal("batch-too-large", name=name, have=have, limit=self.limits.max_requests)
+        for tensor, spec in inputs.tensors():
+            if spec.axes != ("bs",) and tensor.numel() > self.limits.max_table_cells:
+                raise refusal("table-too-large", name=spec.name, have=tensor.numel(), limit=self.limits.max_table_cells)
+
+    def _bound_answer(self, sizes: PlanSizes, with_entries: bool) -> None:
+        if with_entries and sizes.enabled and sizes.verify_total > self.limits.max_verify_entries:
+            raise refusal("plan-too-large", have=sizes.verify_total, limit=self.limits.max_verify_entries)
+
+
+def _tiny_batch(lut: torch.Tensor | None, tokens: torch.Tensor | None) -> PlanInputs:
+    return PlanInputs(
+        req_pool_indices=torch.tensor([1]),
+        prefix_lens=torch.tensor([2]),
+        extend_seq_lens=torch.tensor([1]),
+        req_to_token=torch.tensor([[0, 0], [2, 3]], dtype=torch.int32),
+        full_to_swa_index_mapping=lut,
+        req_to_verify_expected_tokens=tokens,
+        req_to_verify_expected_tokens_valid_lens=None if tokens is None else torch.tensor([2]),
+    )

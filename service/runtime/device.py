@@ -1,0 +1,73 @@
+"""Owns the choice of device and backend at start, and what is told about them."""
+
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from service.kernels.backend import Backend, backend_named, triton_is_installed
+
+
+class DeviceError(RuntimeError):
+    """A configured device or backend that this machine does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where plans are computed: the device and the backend."""
+
+    device: torch.device
+    backend: Backend
+
+    @property
+    def device_description(self) -> str:
+        """The hardware behind the device, as people call it."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return platform.processor() or platform.machine()
+
+
+def resolve_target(device: str, kernels: str) -> Target:
+    """The device and backend that the settings ask for.
+
+    ``device`` is auto, cpu, cuda or cuda:N; ``kernels`` is auto, triton or host.
+    Raises ``DeviceError`` when this machine cannot serve them.
+    """
+    resolved = _resolve_device(device)
+    if kernels == "auto":
+        kernels = "triton" if resolved.type == "cuda" else "host"
+    if kernels == "host":
+        if resolved.type != "cpu":
+            raise DeviceError(f"KV_PLAN_KERNELS=host needs KV_PLAN_DEVICE=cpu, not {resolved}")
+        return Target(resolved, backend_named("host"))
+    if not triton_is_installed():
+        raise DeviceError("KV_PLAN_KERNELS=triton needs Triton, which is not installed here; use KV_PLAN_KERNELS=host")
+    if resolved.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise DeviceError("KV_PLAN_KERNELS=triton needs a CUDA device, or TRITON_INTERPRET=1 to interpret the kernels")
+    return Target(resolved, backend_named("triton"))
+
+
+def _resolve_device(device: str) -> torch.device:
+    if device == "auto":
+        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        device = "cuda:0"
+    resolved = torch.device(device)
+    if resolved.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if resolved.index >= count:
+            raise DeviceError(f"KV_PLAN_DEVICE={device}: this machine has {count} usable CUDA devices")
+    return resolved
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter for an answer; absent ones are left out."""
+    found = {"python": platform.python_version()}
+    for package in ("torch", "triton", "numpy", "fastapi", "pydantic", "uvicorn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

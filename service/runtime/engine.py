@@ -1,0 +1,133 @@
+"""Takes a body to an answer: decodes, hands it to the one thread that owns the device, encodes. Knows no HTTP."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from service.errors import refusal
+from service.plan.inputs import PlanInputs
+from service.plan.planner import Plan
+from service.runtime.plan_codec import decode_plan_inputs, encode_plan
+
+Compute = Callable[[PlanInputs, bool], Plan]
+"""From inputs on the host, and whether entries are wanted, to a plan. Runs on the device thread."""
+
+_LARGE_ANSWER_ELEMENTS = 16 * 1024
+"""Answers with more elements are encoded in a codec thread."""
+_T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How much the engine takes on, and the names that its answers carry."""
+
+    device: str
+    backend: str
+    max_queued_requests: int
+    deadline_seconds: float
+    inline_body_bytes: int
+    codec_threads: int
+
+
+@dataclass(slots=True)
+class Answer:
+    """An encoded plan, and how long each stage took in seconds, in the order of the stages."""
+
+    content: bytes = b""
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time the body of the ``with`` as one stage."""
+        began = time.perf_counter()
+        yield
+        self.stage_seconds[name] = time.perf_counter() - began
+
+
+class PlanEngine:
+    """Owns the device thread and the codec threads of one process.
+
+    ``compute`` is called on the device thread only; ``warm_up`` is the first thing that runs there.
+    """
+
+    def __init__(self, options: EngineOptions, compute: Compute, warm_up: Callable[[], None]) -> None:
+        self._options = options
+        self._compute = compute
+        self._warm_up = warm_up
+        self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="kv-plan-device")
+        self._codec_threads = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-codec")
+        self._admitted = 0
+        self.not_ready_reason: str | None = "the kernels are being warmed up"
+
+    def start(self) -> None:
+        """Begin the warm-up; plans that arrive meanwhile wait behind it."""
+        self._device_thread.submit(self._run_warm_up)
+
+    def close(self) -> None:
+        """Wait for running work and end the threads."""
+        self._device_thread.shutdown(cancel_futures=True)
+        self._codec_threads.shutdown(cancel_futures=True)
+
+    async def answer(self, body: bytes, *, with_entries: bool) -> Answer:
+        """The encoded plan of a JSON body, without its entries unless ``with_entries``.
+
+        Raises ``InvalidInput`` for a body that breaks a rule of the plan, and ``ServingRefusal`` for one that is
+        malformed, over a limit, over the queue or over the deadline.
+        """
+        limit = self._options.max_queued_requests
+        if self._admitted >= limit:
+            raise refusal("queue-full", limit=limit)
+        self._admitted += 1
+        try:
+            async with asyncio.timeout(self._options.deadline_seconds):
+                return await self._answer(body, with_entries)
+        except TimeoutError:
+            raise refusal("deadline-exceeded", limit=self._options.deadline_seconds) from None
+        finally:
+            self._admitted -= 1
+
+    async def _answer(self, body: bytes, with_entries: bool) -> Answer:
+        answer = Answer()
+        with answer.stage("decode"):
+            inputs = await self._codec(len(body) > self._options.inline_body_bytes, lambda: decode_plan_inputs(body))
+        submitted = time.perf_counter()
+        began, plan, ended = await _in(self._device_thread, lambda: self._timed_plan(inputs, with_entries))
+        answer.stage_seconds |= {"queue": began - submitted, "compute": ended - began}
+        with answer.stage("encode"):
+            answer.content = await self._codec(
+                _elements(plan) > _LARGE_ANSWER_ELEMENTS,
+                lambda: encode_plan(plan, self._options.device, self._options.backend),
+            )
+        return answer
+
+    def _timed_plan(self, inputs: PlanInputs, with_entries: bool) -> tuple[float, Plan, float]:
+        began = time.perf_counter()
+        plan = self._compute(inputs, with_entries)
+        return began, plan, time.perf_counter()
+
+    async def _codec(self, large: bool, work: Callable[[], _T]) -> _T:
+        return await _in(self._codec_threads, work) if large else work()
+
+    def _run_warm_up(self) -> None:
+        try:
+            self._warm_up()
+        except Exception:
+            _logger.exception("the warm-up failed")
+            self.not_ready_reason = "the warm-up of the device failed"
+        else:
+            self.not_ready_reason = None
+
+
+def _elements(plan: Plan) -> int:
+    entries = 0 if plan.entries is None else 4 * plan.entries.verify_slot_indices.shape[0]
+    return entries + 2 * plan.sizes.bs + plan.sizes.write_req_capacity
+
+
+async def _in(executor: Executor, work: Callable[[], _T]) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(executor, work)

@@ -1,0 +1,51 @@
+"""Between the wire and the planner: a JSON body becomes plan inputs, a plan becomes a JSON answer."""
+
+from typing import Any
+
+import torch
+
+from service.plan.inputs import PlanInputs
+from service.plan.planner import Plan
+from service.spec import PLAN_INPUTS
+from service.wire.json_answer import encode_json
+from service.wire.json_body import decode_json_body
+
+
+def decode_plan_inputs(body: bytes) -> PlanInputs:
+    """The inputs that a JSON body describes, as CPU tensors of whatever rank it gives them.
+
+    Raises ``InvalidInput`` or ``ServingRefusal`` for a body that no field can hold.
+    """
+    decoded: dict[str, Any] = {
+        name: value if isinstance(value, int) else torch.from_numpy(value)
+        for name, value in decode_json_body(body, PLAN_INPUTS).items()
+    }
+    return PlanInputs(**decoded)
+
+
+def plan_fields(plan: Plan) -> dict[str, object]:
+    """What a plan answers, by the names and in the order of ``service.spec.PLAN_OUTPUTS``, device and backend aside."""
+    sizes = plan.sizes
+    fields: dict[str, object] = {
+        "verify_offsets": plan.verify_offsets,
+        "verify_total": sizes.verify_total,
+        "verify_num_valid": min(sizes.verify_total, sizes.verify_capacity),
+        "verify_enable": sizes.enabled,
+    }
+    if plan.entries is not None:
+        fields |= {
+            "verify_slot_indices": plan.entries.verify_slot_indices,
+            "verify_expected_tokens": plan.entries.verify_expected_tokens,
+            "verify_expected_positions": plan.entries.verify_expected_positions,
+            "verify_prev_slot_indices": plan.entries.verify_prev_slot_indices,
+        }
+    return fields | {
+        "write_offsets": plan.write_offsets,
+        "write_seed_slot_indices": plan.write_seed_slot_indices,
+        "write_num_valid_reqs": sizes.bs,
+    }
+
+
+def encode_plan(plan: Plan, device: str, backend: str) -> bytes:
+    """The JSON answer of a plan that ``backend`` computed on ``device``."""
+    return encode_json(plan_fields(plan) | {"device": device, "backend": backend})

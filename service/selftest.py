@@ -1,0 +1,47 @@
+"""Sends worked examples through the whole stack, without a socket, and compares the answers with the known ones."""
+
+import asyncio
+
+import httpx
+from fastapi import FastAPI
+from rich.console import Console
+from rich.table import Table
+
+from service.http.examples import WORKED_EXAMPLES, WorkedExample
+
+_READY_ATTEMPTS = 1200
+_READY_PAUSE_SECONDS = 0.1
+
+
+def run_selftest(app: FastAPI, console: Console) -> int:
+    """How many worked examples were answered wrongly; prints one line for each, with the time of every stage."""
+    return asyncio.run(_run(app, console))
+
+
+async def _run(app: FastAPI, console: Console) -> int:
+    table = Table("example", "answer", "stages (ms)")
+    failures = 0
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://kv") as client:
+        await _until_ready(client)
+        info = (await client.get("/info")).json()
+        for example in WORKED_EXAMPLES:
+            response = await client.post("/plan", json=example.request)
+            right = _is_right(example, response)
+            failures += not right
+            table.add_row(example.name, "right" if right else "WRONG", response.headers.get("server-timing", ""))
+    console.print(f"device {info['device']} ({info['device_description']}), backend {info['backend']}", highlight=False)
+    console.print(table)
+    return failures
+
+
+async def _until_ready(client: httpx.AsyncClient) -> None:
+    for _ in range(_READY_ATTEMPTS):
+        if (await client.get("/readyz")).is_success:
+            return
+        await asyncio.sleep(_READY_PAUSE_SECONDS)
+
+
+def _is_right(example: WorkedExample, response: httpx.Response) -> bool:
+    answer = response.json()
+    return response.is_success and all(answer.get(name) == value for name, value in example.response.items())
