@@ -41,8 +41,10 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         engine.start()
-        yield
-        engine.close()
+        try:
+            yield
+        finally:
+            engine.close()
 
     app = FastAPIOffline(
         redoc_url=None,
@@ -50,6 +52,7 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
         version=version("kv-plan"),
         description=_DESCRIPTION,
         root_path=settings.root_path,
+        redirect_slashes=False,
         lifespan=lifespan,
     )
     app.include_router(plan_router(engine))

@@ -1,4 +1,4 @@
-"""The outermost layer: puts an id on every answer and turns what nothing else caught into a problem. Pure ASGI."""
+"""The outermost layer: puts an id on every answer and makes a problem of every error that is none yet. Pure ASGI."""
 
 import logging
 
@@ -7,14 +7,17 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import refusal
-from service.http.problems import problem_response
+from service.http.problems import PROBLEM_JSON, framework_problem, problem_response
 from service.http.request_id import HEADER, assign_request_id
 
 _logger = logging.getLogger(__name__)
 
 
 class EnvelopeMiddleware:
-    """Assigns the request id and answers 500 for a defect of the service, once, with the cause in the log only."""
+    """Assigns the request id, answers 500 for a defect of the service, and replaces error texts of the framework.
+
+    The cause of a 500 is in the log only.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -25,14 +28,19 @@ class EnvelopeMiddleware:
             await self._app(scope, receive, send)
             return
         request_id = assign_request_id(scope)
-        started = False
+        started = replaced = False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal started
+            nonlocal started, replaced
             if message["type"] == "http.response.start":
                 started = True
-                MutableHeaders(scope=message)[HEADER] = request_id
-            await send(message)
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = request_id
+                replaced = message["status"] >= 400 and headers.get("content-type") != PROBLEM_JSON
+                if replaced:
+                    await framework_problem(message["status"], request_id)(scope, receive, send)
+            if not replaced:
+                await send(message)
 
         try:
             await self._app(scope, receive, send_with_id)

@@ -1,5 +1,7 @@
 """Turns errors into application/problem+json. The only module that knows which status an error has."""
 
+from typing import cast
+
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -49,6 +51,12 @@ def problem_response(error: Refusal, request_id: str, status: int | None = None)
     return Response(problem_body(error, request_id, status), status, headers, PROBLEM_JSON)
 
 
+def framework_problem(status: int, request_id: str) -> Response:
+    """The answer in place of one that the framework made for an error ``status``; its words are not kept."""
+    code = _CODE_OF_STATUS.get(status, "bad-request" if status < 500 else "internal-error")
+    return problem_response(refusal(code), request_id, status)
+
+
 def problem_body(error: Refusal, request_id: str, status: int) -> bytes:
     """The JSON of a problem."""
     return orjson.dumps(
@@ -71,15 +79,11 @@ def install_problem_handlers(app: FastAPI) -> None:
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Refusal):
-        raise error
-    return problem_response(error, request_id_of(request.scope))
+    return problem_response(cast(Refusal, error), request_id_of(request.scope))
 
 
 async def _answer_framework_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    code = _CODE_OF_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal-error")
-    response = problem_response(refusal(code), request_id_of(request.scope), error.status_code)
-    response.headers.update(error.headers or {})
+    fault = cast(HTTPException, error)
+    response = framework_problem(fault.status_code, request_id_of(request.scope))
+    response.headers.update(fault.headers or {})
     return response

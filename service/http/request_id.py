@@ -14,9 +14,14 @@ _WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 def assign_request_id(scope: Scope) -> str:
     """The id that the request carries from here on."""
     given = Headers(scope=scope).get(HEADER, "")
-    request_id = given if _WELL_FORMED.match(given) else uuid.uuid4().hex
+    request_id = given if _WELL_FORMED.match(given) else new_request_id()
     scope[_SCOPE_KEY] = request_id
     return request_id
+
+
+def new_request_id() -> str:
+    """An id that no other request has."""
+    return uuid.uuid4().hex
 
 
 def request_id_of(scope: Scope) -> str:
