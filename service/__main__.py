@@ -7,7 +7,6 @@ from typing import Annotated, NoReturn
 
 import orjson
 import typer
-import uvicorn
 from rich.console import Console
 
 from service.app import create_app, plan_limits, service_info
@@ -15,9 +14,10 @@ from service.console import print_plan
 from service.errors import Refusal
 from service.http.openapi import openapi_text
 from service.runtime.computer import PlanComputer
-from service.runtime.device import DeviceError, resolve_target
+from service.runtime.device import DeviceError, refusing_out_of_memory, resolve_target
 from service.runtime.plan_codec import decode_plan_inputs, encode_plan
 from service.selftest import run_selftest
+from service.server import ListenError, serve_until_stopped
 from service.settings import Settings, SettingsError, load_settings, variable_of
 
 cli = typer.Typer(
@@ -36,10 +36,10 @@ Device = Annotated[
 
 
 def main() -> None:
-    """Run the command line; a setting or device that cannot be used ends it with one line and exit code 2."""
+    """Run the command line; a setting, device or address that cannot be used ends it with one line and exit code 2."""
     try:
         cli()
-    except (SettingsError, DeviceError) as error:
+    except (SettingsError, DeviceError, ListenError) as error:
         Console(stderr=True).print(f"kv-plan: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
 
@@ -54,17 +54,7 @@ def serve(
     """Serve plans over HTTP until interrupted."""
     settings = _settings(host=host, port=port, device=device, workers=workers)
     resolve_target(settings.device, settings.kernels)
-    uvicorn.run(
-        "service.app:create_app_from_environment",
-        factory=True,
-        host=settings.host,
-        port=settings.port,
-        workers=settings.workers,
-        log_level=settings.log_level,
-        access_log=False,
-        timeout_keep_alive=settings.keep_alive_seconds,
-        server_header=False,
-    )
+    serve_until_stopped(settings)
 
 
 @cli.command()
@@ -72,7 +62,7 @@ def openapi(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when the file is out of date.")] = False,
 ) -> None:
     """Write the schema to openapi.json in this folder."""
-    app = create_app(Settings(device="cpu"))
+    app = create_app(_settings(device="cpu", kernels="host"))
     text = openapi_text(app.openapi())
     if not check:
         SCHEMA_FILE.write_text(text, encoding="utf-8")
@@ -91,7 +81,8 @@ def plan(
     target = resolve_target(settings.device, settings.kernels)
     compute = PlanComputer(target, plan_limits(settings))
     try:
-        computed = compute(decode_plan_inputs(_read(file)), True)
+        with refusing_out_of_memory(str(target.device)):
+            computed = compute(decode_plan_inputs(_read(file)), True)
     except Refusal as error:
         _fail(error.detail)
     if table:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from service.http.examples import WORKED_EXAMPLES, WorkedExample
+from service.runtime.engine import WARM_UP_FAILED
 
 _READY_ATTEMPTS = 1200
 _READY_PAUSE_SECONDS = 0.1
@@ -37,7 +38,8 @@ async def _run(app: FastAPI, console: Console) -> int:
 
 async def _until_ready(client: httpx.AsyncClient) -> None:
     for _ in range(_READY_ATTEMPTS):
-        if (await client.get("/readyz")).is_success:
+        readiness = await client.get("/readyz")
+        if readiness.is_success or readiness.json()["detail"].endswith(WARM_UP_FAILED):
             return
         await asyncio.sleep(_READY_PAUSE_SECONDS)
 

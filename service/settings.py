@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     keep_alive_seconds: int = Field(default=75, ge=1, description="How long an idle connection is kept.")
     device: str = Field(
         default="auto",
-        pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$",
+        pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]?))?)$",
         description="Device of every tensor: cpu, cuda, cuda:N, or auto (cuda:0 if there is one, else cpu).",
     )
     kernels: Literal["auto", "triton", "host"] = Field(
@@ -48,7 +48,7 @@ class Settings(BaseSettings):
         default=64, ge=1, description="Most plans being decoded, computed or encoded at once."
     )
     deadline_seconds: float = Field(
-        default=30.0, gt=0, description="Longest time a plan may take once its body is there."
+        default=30.0, gt=0, le=86400, description="Longest time a plan may take once its body is there."
     )
     inline_body_bytes: int = Field(
         default=64 * 1024,

@@ -28,8 +28,8 @@ _PLAN_ERRORS: dict[int, tuple[str, dict[str, dict[str, object]]]] = {
     400: (
         "The body is not JSON that can be read in only one way.",
         {
-            "malformed-json": {"reason": "a value is expected", "position": 17},
-            "duplicate-field": {"name": '"prefix_lens"'},
+            "malformed-json": {"reason": "a value is missing", "position": 17},
+            "duplicate-field": {"name": "prefix_lens"},
         },
     ),
     413: ("The body exceeds the size limit.", {"body-too-large": {"limit": 67108864}}),

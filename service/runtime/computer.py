@@ -29,15 +29,12 @@ class PlanComputer:
 
     def __call__(self, inputs: PlanInputs, with_entries: bool) -> Plan:
         """The plan; raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit."""
-        try:
-            validate_form(inputs)
-            self._bound_inputs(inputs)
-            validate_values(inputs)
-            sizes = plan_sizes(inputs)
-            self._bound_answer(sizes, with_entries)
-            return compute_plan(inputs, sizes, self.target.device, self.target.backend, with_entries=with_entries)
-        except (MemoryError, torch.OutOfMemoryError) as error:
-            raise refusal("out-of-memory", device=self.target.device) from error
+        validate_form(inputs)
+        self._bound_inputs(inputs)
+        validate_values(inputs)
+        sizes = plan_sizes(inputs)
+        self._bound_answer(sizes, with_entries)
+        return compute_plan(inputs, sizes, self.target.device, self.target.backend, with_entries=with_entries)
 
     def warm_up(self) -> None:
         """Compile and run every kernel variant once, so that no request pays for it."""

@@ -2,11 +2,14 @@
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
+from service.errors import refusal
 from service.kernels.backend import Backend, backend_named, triton_is_installed
 
 
@@ -60,6 +63,18 @@ def _resolve_device(device: str) -> torch.device:
         if resolved.index >= count:
             raise DeviceError(f"KV_PLAN_DEVICE={device}: this machine has {count} usable CUDA devices")
     return resolved
+
+
+@contextmanager
+def refusing_out_of_memory(device: str) -> Iterator[None]:
+    """Make an allocation that fails, on the device or on the host, the refusal that says so."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # On the CPU torch raises a bare RuntimeError.
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+            raise refusal("out-of-memory", device=device) from error
+        raise
 
 
 def versions() -> dict[str, str]:

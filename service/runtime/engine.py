@@ -12,6 +12,7 @@ from typing import TypeVar
 from service.errors import refusal
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
+from service.runtime.device import refusing_out_of_memory
 from service.runtime.plan_codec import decode_plan_inputs, encode_plan
 
 Compute = Callable[[PlanInputs, bool], Plan]
@@ -19,6 +20,7 @@ Compute = Callable[[PlanInputs, bool], Plan]
 
 _LARGE_ANSWER_ELEMENTS = 16 * 1024
 """Answers with more elements are encoded in a codec thread."""
+WARM_UP_FAILED = "the warm-up of the device failed"
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
@@ -78,15 +80,16 @@ class PlanEngine:
         """The encoded plan of a JSON body, without its entries unless ``with_entries``.
 
         Raises ``InvalidInput`` for a body that breaks a rule of the plan, and ``ServingRefusal`` for one that is
-        malformed, over a limit, over the queue or over the deadline.
+        malformed, over a limit, over the queue or over the deadline, or finds no memory.
         """
         limit = self._options.max_queued_requests
         if self._admitted >= limit:
             raise refusal("queue-full", limit=limit)
         self._admitted += 1
         try:
-            async with asyncio.timeout(self._options.deadline_seconds):
-                return await self._answer(body, with_entries)
+            with refusing_out_of_memory(self._options.device):
+                async with asyncio.timeout(self._options.deadline_seconds):
+                    return await self._answer(body, with_entries)
         except TimeoutError:
             raise refusal("deadline-exceeded", limit=self._options.deadline_seconds) from None
         finally:
@@ -119,7 +122,7 @@ class PlanEngine:
             self._warm_up()
         except Exception:
             _logger.exception("the warm-up failed")
-            self.not_ready_reason = "the warm-up of the device failed"
+            self.not_ready_reason = WARM_UP_FAILED
         else:
             self.not_ready_reason = None
 
