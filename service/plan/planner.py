@@ -1,4 +1,4 @@
-"""Computes one plan for the service: sizes, buffers, transfers to and from the device, launches. Judges nothing."""
+"""Computes one plan for the service: sizes, buffers, launches, and the copy back. Judges nothing."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,11 @@ import torch
 
 from service.errors import Refusal, refusal
 from service.kernels.backend import Backend
-from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers, PlanOperands
+from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
+from service.plan.transfer import packed_len, split, upload
 
 Ints = npt.NDArray[np.int64]
-_ALIGNED = 2
-"""Vectors are packed at multiples of 16 bytes, as an allocation of their own would be aligned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,53 +71,18 @@ def compute_plan(
 
     ``with_entries`` false leaves the verify entries out. Raises ``InvalidInput`` for a slot outside the look-up table.
     """
-    operands = _upload(inputs.operands(sizes.verify_capacity), device)
+    operands = inputs.operands(sizes.verify_capacity)
+    if backend.name == "triton":
+        operands = upload(operands, device)
     count = sizes.verify_total if with_entries and sizes.enabled else 0
     small, offsets = _offset_buffers(sizes, device)
     packed_entries, entries = _entry_buffers(count, device)
     backend.launch_plan(operands, offsets, entries if count else None)
-    verify_offsets, write_offsets, seeds, faults = (part.numpy() for part in _split(small.cpu(), _small_lens(sizes)))
+    verify_offsets, write_offsets, seeds, faults = (part.numpy() for part in split(small.cpu(), _small_lens(sizes)))
     if faults.min() != INT64_MAX:
         raise slot_outside_lut(inputs, faults)
-    columns = [part.numpy() for part in _split(packed_entries.cpu(), [count] * 4)]
+    columns = [part.numpy() for part in split(packed_entries.cpu(), [count] * 4)]
     return Plan(sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None)
-
-
-def _upload(operands: PlanOperands, device: torch.device) -> PlanOperands:
-    """The operands on ``device``: vectors in one packed copy, tables in one copy each."""
-    if device.type == "cpu":
-        return operands
-    vectors = [operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens]
-    optional = [operands.full_to_swa_index_mapping, operands.req_to_verify_expected_tokens_valid_lens]
-    vectors += [vector for vector in optional if vector is not None]
-    lens = [vector.shape[0] for vector in vectors]
-    staging = torch.empty(_packed_len(lens), dtype=torch.int64, pin_memory=True)
-    for part, vector in zip(_split(staging, lens), vectors, strict=True):
-        part.copy_(vector)
-    parts = iter(_split(staging.to(device, non_blocking=True), lens))
-    tokens = operands.req_to_verify_expected_tokens
-    return PlanOperands(
-        req_pool_indices=next(parts),
-        prefix_lens=next(parts),
-        extend_seq_lens=next(parts),
-        req_to_token=operands.req_to_token.to(device),
-        full_to_swa_index_mapping=None if optional[0] is None else next(parts),
-        req_to_verify_expected_tokens=None if tokens is None else tokens.to(device),
-        req_to_verify_expected_tokens_valid_lens=None if optional[1] is None else next(parts),
-        swa_window_size=operands.swa_window_size,
-        kv_token_id_vs_position_offset=operands.kv_token_id_vs_position_offset,
-        verify_capacity=operands.verify_capacity,
-    )
-
-
-def _packed_len(lens: list[int]) -> int:
-    return sum(-(-length // _ALIGNED) * _ALIGNED for length in lens)
-
-
-def _split(packed: torch.Tensor, lens: list[int]) -> list[torch.Tensor]:
-    """Views of the vectors that lie one after the other in ``packed``."""
-    starts = np.cumsum([0, *(-(-length // _ALIGNED) * _ALIGNED for length in lens)])
-    return [packed[start : start + length] for start, length in zip(starts.tolist()[:-1], lens, strict=True)]
 
 
 def _small_lens(sizes: PlanSizes) -> list[int]:
@@ -127,8 +91,8 @@ def _small_lens(sizes: PlanSizes) -> list[int]:
 
 def _offset_buffers(sizes: PlanSizes, device: torch.device) -> tuple[torch.Tensor, OffsetBuffers]:
     """One packed int64 vector that comes back in one copy, and the views of it that the backend fills."""
-    packed = torch.empty(_packed_len(_small_lens(sizes)), dtype=torch.int64, device=device)
-    verify_offsets, write_offsets, seeds, faults = _split(packed, _small_lens(sizes))
+    packed = torch.empty(packed_len(_small_lens(sizes)), dtype=torch.int64, device=device)
+    verify_offsets, write_offsets, seeds, faults = split(packed, _small_lens(sizes))
     # The three int32 scalars of the in-process API repeat what sizes say; here nobody reads them.
     scalars = torch.empty(3, dtype=torch.int32, device=device)
     return packed, OffsetBuffers(
@@ -143,8 +107,8 @@ def _offset_buffers(sizes: PlanSizes, device: torch.device) -> tuple[torch.Tenso
 
 
 def _entry_buffers(count: int, device: torch.device) -> tuple[torch.Tensor, EntryBuffers]:
-    packed = torch.empty(_packed_len([count] * 4), dtype=torch.int64, device=device)
-    return packed, EntryBuffers(*_split(packed, [count] * 4))
+    packed = torch.empty(packed_len([count] * 4), dtype=torch.int64, device=device)
+    return packed, EntryBuffers(*split(packed, [count] * 4))
 
 
 def slot_outside_lut(inputs: PlanInputs, faults: Ints) -> Refusal:

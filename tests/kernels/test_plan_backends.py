@@ -1,0 +1,141 @@
+"""Both backends against the cases, the reference and each other."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+from service.errors import InvalidInput
+from service.kernels.backend import BackendName, backend_named
+from service.kernels.operands import INT64_MAX
+from service.plan.inputs import PlanInputs
+from service.plan.planner import compute_plan, plan_sizes
+from service.plan.reference import plan_reference
+from service.plan.validate import validate_form, validate_values
+from tests.batches import Shape, draw_batch
+from tests.cases import Case, inputs_of, load_cases
+from tests.kernels.harness import Filled, run_backend
+
+BACKENDS: tuple[BackendName, ...] = ("host", "triton")
+CPU = torch.device("cpu")
+
+
+def device_of(name: BackendName, kernel_device: torch.device) -> torch.device:
+    return kernel_device if name == "triton" else CPU
+
+
+def assert_equals_reference(filled: Filled, inputs: PlanInputs) -> None:
+    expected = asdict(plan_reference(inputs))
+    expected |= {"write_num_valid_reqs": inputs.bs, "faults": [INT64_MAX, INT64_MAX]}
+    assert asdict(filled) == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", load_cases("plan"), ids=lambda case: case.id)
+def test_a_case_is_planned_as_the_original_does(case: Case, backend: BackendName, kernel_device: torch.device) -> None:
+    inputs = inputs_of(case.request)
+    validate_form(inputs)
+    validate_values(inputs)
+    filled = run_backend(backend, inputs, device_of(backend, kernel_device))
+    assert {name: getattr(filled, name) for name in case.response} == case.response
+    assert_equals_reference(filled, inputs)
+
+
+SHAPES = [
+    Shape(bs=0),
+    Shape(bs=1),
+    Shape(bs=7, cols=1),
+    Shape(bs=33, lut=True),
+    Shape(bs=33, lut=True, window=5),
+    Shape(bs=33, lut=True, window=2**62),
+    Shape(bs=33, tokens=True),
+    Shape(bs=33, tokens=True, token_offset=1),
+    Shape(bs=33, tokens=True, token_offset=-3, lut=True, window=4),
+    Shape(bs=60, padding=1.0),
+    Shape(bs=1023, cols=3),
+    Shape(bs=1024, cols=3, tokens=True),
+    Shape(bs=1025, cols=3, lut=True, window=2),
+    Shape(bs=4500, cols=2, lut=True),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_random_batch_equals_the_reference(
+    shape: Shape, seed: int, backend: BackendName, kernel_device: torch.device
+) -> None:
+    inputs = draw_batch(shape, seed)
+    validate_form(inputs)
+    validate_values(inputs)
+    assert_equals_reference(run_backend(backend, inputs, device_of(backend, kernel_device)), inputs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("total", [1023, 1024, 1025, 2049])
+def test_entries_around_a_tile_border_are_all_written(
+    total: int, backend: BackendName, kernel_device: torch.device
+) -> None:
+    inputs = PlanInputs(
+        req_pool_indices=torch.tensor([2, 1]),
+        prefix_lens=torch.tensor([total - 1, 1]),
+        extend_seq_lens=torch.tensor([1, 1]),
+        req_to_token=torch.randperm(3 * total).reshape(3, total).to(torch.int32),
+    )
+    assert_equals_reference(run_backend(backend, inputs, device_of(backend, kernel_device)), inputs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("slack", [-2, -1, 0, 1])
+def test_only_a_total_above_the_capacity_is_overflow(
+    slack: int, backend: BackendName, kernel_device: torch.device
+) -> None:
+    inputs = draw_batch(Shape(bs=20, lut=True, tokens=True), seed=5)
+    inputs = replace(inputs, verify_capacity=plan_sizes(inputs).verify_total + slack)
+    filled = run_backend(backend, inputs, device_of(backend, kernel_device))
+    assert_equals_reference(filled, inputs)
+    assert filled.verify_enable is (slack >= 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sums_of_lens_are_64_bit(backend: BackendName, kernel_device: torch.device) -> None:
+    bs = 1500
+    inputs = PlanInputs(
+        req_pool_indices=torch.ones(bs, dtype=torch.int64),
+        prefix_lens=torch.zeros(bs, dtype=torch.int64),
+        extend_seq_lens=torch.full((bs,), 2**31 - 1),
+        req_to_token=torch.zeros((2, 1), dtype=torch.int32),
+    )
+    filled = run_backend(backend, inputs, device_of(backend, kernel_device))
+    assert filled.write_offsets == [r * (2**31 - 1) for r in range(bs + 1)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("with_entries", [True, False])
+@pytest.mark.parametrize("capacity", [None, 1])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_slot_outside_the_lut_is_named(
+    seed: int, capacity: int | None, with_entries: bool, backend: BackendName, kernel_device: torch.device
+) -> None:
+    inputs = draw_batch(Shape(bs=9, cols=12, lut=True, window=(0, 3)[seed % 2]), seed)
+    inputs = replace(inputs, verify_capacity=capacity)
+    torch.manual_seed(seed)
+    hit = torch.rand(inputs.req_to_token.shape) < 0.02 * (seed % 4)
+    inputs.req_to_token[hit] = torch.randint(inputs.lut_length, 2**31 - 1, (int(hit.sum()),)).to(torch.int32)
+    device = device_of(backend, kernel_device)
+    # Without entries only seeds are read, as on overflow.
+    read = inputs if with_entries else replace(inputs, verify_capacity=1)
+    expected = message_of(lambda: plan_reference(read))
+    assert expected == message_of(
+        lambda: compute_plan(inputs, plan_sizes(inputs), device, backend_named(backend), with_entries=with_entries)
+    )
+
+
+def message_of(call: Callable[[], object]) -> str:
+    """What the call is refused with; empty when it is not."""
+    try:
+        call()
+    except InvalidInput as error:
+        return str(error)
+    return ""
