@@ -51,7 +51,7 @@ class Settings(BaseSettings):
         default=30.0, gt=0, le=86400, description="Longest time a plan may take once its body is there."
     )
     inline_body_bytes: int = Field(
-        default=64 * 1024,
+        default=128 * 1024,
         ge=0,
         description="Bodies up to this size are decoded on the event loop, larger ones in a thread.",
     )

@@ -1,0 +1,60 @@
+"""Owns the bodies that the tests of the decoder share: batches built from parts, and how every decoder answers them."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import Refusal
+from service.spec import PLAN_INPUTS
+from service.wire.json_body import decode_any_body, decode_json_body
+
+Answer = Mapping[str, NDArray[Any] | int]
+
+PIECES = (21, 22, 37, 1024 * 1024)
+"""Sizes in which the decoder of any body is made to read its arrays."""
+
+BATCH = {"req_pool_indices": "[1]", "prefix_lens": "[1]", "extend_seq_lens": "[1]", "req_to_token": "[[0], [5]]"}
+
+
+def batch(**parts: str) -> bytes:
+    """A batch as JSON, with the text of some values replaced or added."""
+    return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in {**BATCH, **parts}.items()) + "}").encode()
+
+
+def answers(body: bytes) -> list[Answer | str]:
+    """What every decoder answers: the fields, or the message of the refusal."""
+    decoders: list[Callable[[], Answer]] = [partial(decode_json_body, body, PLAN_INPUTS)]
+    decoders += [partial(decode_any_body, body, PLAN_INPUTS, piece) for piece in PIECES]
+    found: list[Answer | str] = []
+    for decode in decoders:
+        try:
+            found.append(decode())
+        except Refusal as fault:
+            found.append(str(fault))
+    return found
+
+
+def refusal_message(body: bytes) -> str:
+    """The message with which every decoder refuses."""
+    (message,) = {answer if isinstance(answer, str) else f"accepted: {answer}" for answer in answers(body)}
+    return message
+
+
+def require_same(have: Answer | str, want: Answer) -> None:
+    """Equal names, values, dtypes and shapes, in arrays that are contiguous."""
+    assert not isinstance(have, str), have
+    assert have.keys() == want.keys()
+    for name, value in want.items():
+        other = have[name]
+        if isinstance(value, int):
+            assert type(other) is int
+            assert other == value
+        else:
+            assert isinstance(other, np.ndarray)
+            assert (other.dtype, other.shape) == (value.dtype, value.shape)
+            assert other.flags.c_contiguous
+            np.testing.assert_array_equal(other, value)
