@@ -72,10 +72,10 @@ def test_a_python_snippet_runs(snippet: str) -> None:
 
 
 def test_the_make_targets_it_names_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"\bmake ([a-z]+)`", README)) | set(re.findall(r"^\$ make ([a-z]+)$", README, re.MULTILINE))
     assert {"serve", "test", "lint", "openapi"} <= named
-    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+    for target in named:
+        subprocess.run(["make", "--dry-run", target], capture_output=True, check=True, cwd=ROOT)  # noqa: S607
 
 
 def test_the_files_it_names_exist() -> None:
