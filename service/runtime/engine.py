@@ -88,9 +88,11 @@ class PlanEngine:
         self._admitted += 1
         try:
             with refusing_out_of_memory(self._options.device):
-                async with asyncio.timeout(self._options.deadline_seconds):
+                async with asyncio.timeout(self._options.deadline_seconds) as deadline:
                     return await self._answer(body, with_entries)
         except TimeoutError:
+            if not deadline.expired():
+                raise
             raise refusal("deadline-exceeded", limit=self._options.deadline_seconds) from None
         finally:
             self._admitted -= 1
