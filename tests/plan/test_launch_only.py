@@ -1,4 +1,4 @@
-"""On a device other than the CPU a call only launches. Tensors of the meta device have no elements: reading one raises."""
+"""On a device other than the CPU a call only launches. A tensor of the meta device has no element to read."""
 
 from dataclasses import fields
 
