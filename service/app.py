@@ -51,7 +51,6 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
         title="KV-canary plans",
         version=version("kv-plan"),
         description=_DESCRIPTION,
-        root_path=settings.root_path,
         redirect_slashes=False,
         lifespan=lifespan,
     )

@@ -63,6 +63,7 @@ def server_config(settings: Settings) -> uvicorn.Config:
         http=ProblemProtocol,
         ws="none",
         workers=settings.workers,
+        root_path=settings.root_path,
         log_config=_log_config(settings.log_level),
         log_level=settings.log_level,
         access_log=False,

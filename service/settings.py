@@ -23,7 +23,11 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     workers: int = Field(default=1, ge=1, le=64, description="Server processes. All use the configured device.")
-    root_path: str = Field(default="", description="Prefix that a proxy strips, for the links of /docs.")
+    root_path: str = Field(
+        default="",
+        pattern=r"^(/[A-Za-z0-9._~-]+)*$",
+        description="Prefix that a proxy strips, for example /kv, for the links of /docs.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."
     )

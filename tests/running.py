@@ -103,11 +103,12 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def on_socket(app: FastAPI) -> Iterator[httpx.Client]:
+def on_socket(app: FastAPI, root_path: str = "") -> Iterator[httpx.Client]:
     """``app`` behind uvicorn on a free loopback port, reached over TCP."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    server = _Server(uvicorn.Config(app, http=ProblemProtocol, ws="none", lifespan="on", log_config=None))
+    config = uvicorn.Config(app, http=ProblemProtocol, ws="none", lifespan="on", log_config=None, root_path=root_path)
+    server = _Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="socket-service")
     thread.start()
     try:

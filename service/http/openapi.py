@@ -28,7 +28,7 @@ _PLAN_ERRORS: dict[int, tuple[str, dict[str, dict[str, object]]]] = {
     400: (
         "The body is not JSON that can be read in only one way.",
         {
-            "malformed-json": {"reason": "a value is missing", "position": 17},
+            "malformed-json": {"reason": "a value is missing", "position": 44},
             "duplicate-field": {"name": "prefix_lens"},
         },
     ),
