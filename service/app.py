@@ -17,8 +17,9 @@ from service.http.operations_routes import operations_router
 from service.http.plan_routes import plan_router
 from service.http.problems import install_problem_handlers
 from service.http.schemas import Info, SettingInfo
+from service.kernels.backend import Target
 from service.runtime.computer import PlanComputer, PlanLimits
-from service.runtime.device import Target, resolve_target, versions
+from service.runtime.device import resolve_target, versions
 from service.runtime.engine import Compute, EngineOptions, PlanEngine
 from service.settings import Settings, load_settings, variable_of
 

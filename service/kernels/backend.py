@@ -1,6 +1,7 @@
 """Owns the choice of backend: the Triton kernels or the host backend."""
 
 import importlib.util
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +21,21 @@ class Backend:
     name: BackendName
     launch_plan: Callable[[PlanOperands, OffsetBuffers, EntryBuffers | None], None]
     launch_scatter: Callable[[ScatterOperands], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where plans are computed: the device and the backend."""
+
+    device: torch.device
+    backend: Backend
+
+    @property
+    def device_description(self) -> str:
+        """The hardware behind the device, as people call it."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return platform.processor() or platform.machine()
 
 
 def triton_is_installed() -> bool:

@@ -3,22 +3,47 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
+from service.kernels.host_batch import Flags, HostBatch, Ints, exclusive_sums, read_batch
 from service.kernels.operands import (
     INT32_MAX,
     INT64_MAX,
     NO_SLOT,
     NO_TOKEN,
-    PADDING_ROW,
     EntryBuffers,
     OffsetBuffers,
     PlanOperands,
     ScatterOperands,
 )
 
-Ints = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class HostEntries:
+    """The verify entries, each [verify_total] int64."""
+
+    slots: Ints
+    tokens: Ints
+    positions: Ints
+    prev_slots: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """A plan on the host. ``faults`` says, as ``OffsetBuffers.faults`` does, what makes the rest void."""
+
+    write_offsets: Ints
+    seeds: Ints
+    entries: HostEntries | None
+    faults: tuple[int, int]
+
+
+def plan_on_host(operands: PlanOperands, batch: HostBatch, *, with_entries: bool) -> HostPlan:
+    """The plan of judged operands on the CPU; its entries are left out when they overflow, or unless wanted."""
+    seeds, seed_fault = _seeds(operands, batch)
+    entries, entry_fault = None, INT64_MAX
+    if with_entries and batch.verify_offsets[-1] <= operands.verify_capacity:
+        entries, entry_fault = _entries(operands, batch)
+    return HostPlan(exclusive_sums(batch.extend_lens), seeds, entries, (entry_fault, seed_fault))
 
 
 def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBuffers | None) -> None:
@@ -26,21 +51,20 @@ def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBu
 
     A slot outside the look-up table is reported in ``offsets.faults``; then nothing else is written.
     """
-    batch = _read_batch(operands)
-    seeds, seed_fault = _seeds(operands, batch)
-    enabled = int(batch.verify_offsets[-1]) <= operands.verify_capacity
-    computed, entry_fault = _entries(operands, batch) if enabled and entries is not None else (None, INT64_MAX)
-    offsets.faults.copy_(torch.tensor([entry_fault, seed_fault]))
-    if min(entry_fault, seed_fault) != INT64_MAX:
+    batch = read_batch(
+        operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, operands.swa_window_size
+    )
+    plan = plan_on_host(operands, batch, with_entries=entries is not None)
+    offsets.faults.numpy()[:] = plan.faults
+    if min(plan.faults) != INT64_MAX:
         return
-    _write_offsets(operands, batch, offsets)
-    offsets.write_seed_slot_indices.numpy()[: operands.bs] = seeds
-    if computed is not None and entries is not None:
-        total = computed.positions.shape[0]
-        entries.verify_slot_indices.numpy()[:total] = computed.slots
-        entries.verify_expected_tokens.numpy()[:total] = computed.tokens
-        entries.verify_expected_positions.numpy()[:total] = computed.positions
-        entries.verify_prev_slot_indices.numpy()[:total] = computed.prev_slots
+    _write_offsets(operands, batch, plan, offsets)
+    if plan.entries is not None and entries is not None:
+        total = plan.entries.positions.shape[0]
+        entries.verify_slot_indices.numpy()[:total] = plan.entries.slots
+        entries.verify_expected_tokens.numpy()[:total] = plan.entries.tokens
+        entries.verify_expected_positions.numpy()[:total] = plan.entries.positions
+        entries.verify_prev_slot_indices.numpy()[:total] = plan.entries.prev_slots
 
 
 def launch_scatter(operands: ScatterOperands) -> None:
@@ -57,92 +81,56 @@ def launch_scatter(operands: ScatterOperands) -> None:
     pool[operands.req_pool_indices.numpy()[segment[kept]], column[kept]] = flat[kept].astype(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Per-request values [bs] with inactive rows emptied, and the prefix sums [bs+1] of what they verify."""
-
-    rows: Ints
-    prefix: Ints
-    extend: Ints
-    first_position: Ints
-    verify_offsets: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    slots: Ints
-    tokens: Ints
-    positions: Ints
-    prev_slots: Ints
-
-
-def _read_batch(operands: PlanOperands) -> _Batch:
-    rows = operands.req_pool_indices.numpy()
-    active = rows != PADDING_ROW
-    prefix = np.where(active, np.maximum(operands.prefix_lens.numpy(), 0), 0)
-    extend = np.where(active, np.maximum(operands.extend_seq_lens.numpy(), 0), 0)
-    window = operands.swa_window_size
-    first = np.maximum(prefix - window, 0) if window > 0 else np.zeros_like(prefix)
-    return _Batch(rows, prefix, extend, first, _exclusive_sums(prefix - first))
-
-
-def _exclusive_sums(lens: Ints) -> Ints:
-    sums = np.zeros(lens.shape[0] + 1, np.int64)
-    np.cumsum(lens, out=sums[1:])
-    return sums
-
-
-def _write_offsets(operands: PlanOperands, batch: _Batch, out: OffsetBuffers) -> None:
+def _write_offsets(operands: PlanOperands, batch: HostBatch, plan: HostPlan, out: OffsetBuffers) -> None:
     bs, total = operands.bs, int(batch.verify_offsets[-1])
     out.verify_offsets.numpy()[:] = batch.verify_offsets
     out.verify_num_valid.fill_(min(total, operands.verify_capacity, INT32_MAX))
     out.verify_enable.fill_(total <= operands.verify_capacity)
     write_offsets = out.write_offsets.numpy()
-    write_offsets[: bs + 1] = _exclusive_sums(batch.extend)
+    write_offsets[: bs + 1] = plan.write_offsets
     write_offsets[bs + 1 :] = 0
+    out.write_seed_slot_indices.numpy()[:bs] = plan.seeds
     out.write_num_valid_reqs.fill_(bs)
 
 
-def _translated(operands: PlanOperands, slots: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Slots through the look-up table, and which of them lie outside it."""
+def _translated(operands: PlanOperands, slots: Ints) -> tuple[Ints, Flags | None]:
+    """Slots through the look-up table, and which of them lie outside it (None: none does)."""
     if operands.full_to_swa_index_mapping is None:
-        return slots, np.zeros(slots.shape, np.bool_)
+        return slots, None
     lut = operands.full_to_swa_index_mapping.numpy()
     outside = slots >= lut.shape[0]
-    return np.where(slots < 0, slots, lut[np.where((slots < 0) | outside, 0, slots)]), outside
+    translated = np.where(slots < 0, slots, lut[np.where((slots < 0) | outside, 0, slots)])
+    return translated, outside if outside.any() else None
 
 
-def _seeds(operands: PlanOperands, batch: _Batch) -> tuple[Ints, int]:
+def _seeds(operands: PlanOperands, batch: HostBatch) -> tuple[Ints, int]:
     """Seed of every request [bs], and the first request whose seed lies outside the look-up table."""
     seeds = np.full(operands.bs, NO_SLOT, np.int64)
-    having = np.flatnonzero((batch.extend > 0) & (batch.prefix > 0))
-    table = operands.req_to_token.numpy()
-    slots = table[batch.rows[having], batch.prefix[having] - 1].astype(np.int64)
+    having = np.flatnonzero((batch.extend_lens > 0) & (batch.prefix_lens > 0))
+    slots = operands.req_to_token.numpy()[batch.rows[having], batch.prefix_lens[having] - 1].astype(np.int64)
     seeds[having], outside = _translated(operands, slots)
-    return seeds, int(having[outside][0]) if outside.any() else INT64_MAX
+    return seeds, INT64_MAX if outside is None else int(having[outside.argmax()])
 
 
-def _entries(operands: PlanOperands, batch: _Batch) -> tuple[_Entries, int]:
+def _entries(operands: PlanOperands, batch: HostBatch) -> tuple[HostEntries, int]:
     """All entries, and the key (see ``OffsetBuffers.faults``) of the first slot outside the look-up table."""
     table = operands.req_to_token.numpy()
-    lens = np.diff(batch.verify_offsets)
+    starts = batch.verify_offsets[:-1]
+    lens = batch.verify_offsets[1:] - starts
     request = np.repeat(np.arange(operands.bs), lens)
-    positions = np.arange(request.shape[0]) + (batch.first_position - batch.verify_offsets[:-1])[request]
-    rows = batch.rows[request]
-    slots, outside = _translated(operands, table[rows, positions].astype(np.int64))
-    # Within a request the predecessor is the entry before; only heads look it up, and at position 0 they have none.
-    prev_slots, prev_outside = np.empty_like(slots), np.empty_like(outside)
-    prev_slots[1:], prev_outside[1:] = slots[:-1], outside[:-1]
-    heads = batch.verify_offsets[:-1][lens > 0]
+    positions = np.arange(request.shape[0]) + (batch.first_positions - starts)[request]
+    slots, outside = _translated(operands, table[batch.rows[request], positions].astype(np.int64))
+    # Within a request the predecessor is the entry before; only heads look theirs up, and at position 0 have none.
+    prev_slots = np.empty_like(slots)
+    prev_slots[1:] = slots[:-1]
+    heads = starts[lens > 0]
     head_positions = positions[heads]
-    head_slots = np.where(head_positions > 0, table[rows[heads], head_positions - 1], NO_SLOT).astype(np.int64)
-    prev_slots[heads], prev_outside[heads] = _translated(operands, head_slots)
-    entries = _Entries(slots, _tokens(operands, request, positions), positions, prev_slots)
-    return entries, min(_first(outside, 0), _first(prev_outside, 1))
-
-
-def _first(flags: npt.NDArray[np.bool_], read_as: int) -> int:
-    return 2 * int(flags.argmax()) + read_as if flags.any() else INT64_MAX
+    before = table[batch.rows[request[heads]], head_positions - 1].astype(np.int64)
+    prev_slots[heads], head_outside = _translated(operands, np.where(head_positions > 0, before, NO_SLOT))
+    fault = INT64_MAX if outside is None else 2 * int(outside.argmax())
+    if head_outside is not None:
+        fault = min(fault, 2 * int(heads[head_outside.argmax()]) + 1)
+    return HostEntries(slots, _tokens(operands, request, positions), positions, prev_slots), fault
 
 
 def _tokens(operands: PlanOperands, request: Ints, positions: Ints) -> Ints:

@@ -8,6 +8,7 @@ import torch
 
 from service.errors import refusal
 from service.kernels.backend import backend_for
+from service.kernels.host_batch import HostBatch, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
 from service.plan.planner import slot_outside_lut
@@ -190,8 +191,7 @@ def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
 
 def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
     device = inputs.req_pool_indices.device
-    if device.type == "cpu":
-        validate_values(inputs)
+    batch = _judged(inputs) if device.type == "cpu" else None
     scratch = torch.empty(inputs.bs + 3, dtype=torch.int64, device=device)
     faults = scratch[inputs.bs + 1 :]
     offsets = OffsetBuffers(
@@ -210,12 +210,18 @@ def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
         verify.verify_prev_slot_indices,
     )
     backend_for(device).launch_plan(inputs.operands(verify.verify_slot_indices.shape[0]), offsets, entries)
-    if device.type == "cpu" and int(faults.min()) != INT64_MAX:
-        raise slot_outside_lut(inputs, faults.numpy())
+    if batch is not None and int(faults.min()) != INT64_MAX:
+        raise slot_outside_lut(inputs, batch, (int(faults[0]), int(faults[1])))
+
+
+def _judged(inputs: PlanInputs) -> HostBatch:
+    batch = read_batch(inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens, inputs.swa_window_size)
+    validate_values(inputs, batch)
+    return batch
 
 
 def _fill_from_reference(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
-    validate_values(inputs)
+    _judged(inputs)
     plan = plan_reference(inputs)
     columns = (
         (verify.verify_slot_indices, plan.verify_slot_indices),

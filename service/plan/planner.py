@@ -1,18 +1,18 @@
-"""Computes one plan for the service: sizes, buffers, launches, and the copy back. Judges nothing."""
+"""Computes one plan for the service: judges the inputs, then runs the backend and brings the result to the host."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from service.errors import Refusal, refusal
-from service.kernels.backend import Backend
+from service.kernels.backend import Target
+from service.kernels.host_backend import plan_on_host
+from service.kernels.host_batch import HostBatch, Ints, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
 from service.plan.transfer import packed_len, split, upload
-
-Ints = npt.NDArray[np.int64]
+from service.plan.validate import validate_form, validate_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +51,82 @@ class Plan:
     entries: Entries | None
 
 
-def plan_sizes(inputs: PlanInputs) -> PlanSizes:
-    """Sizes of the plan of judged inputs on the CPU, with the capacities' defaults filled in."""
-    prefix = np.where(inputs.req_pool_indices.numpy() != 0, np.maximum(inputs.prefix_lens.numpy(), 0), 0)
-    window = inputs.swa_window_size
-    total = int((np.minimum(prefix, window) if window > 0 else prefix).sum())
-    return PlanSizes(
+@dataclass(frozen=True, slots=True)
+class PlanJob:
+    """Judged inputs on the CPU, and what is known of their plan before it is computed."""
+
+    inputs: PlanInputs
+    batch: HostBatch
+    sizes: PlanSizes
+
+
+def judge(inputs: PlanInputs) -> PlanJob:
+    """The job that inputs on the CPU amount to, with the capacities' defaults filled in.
+
+    Raises ``InvalidInput`` (a ValueError) with the contract's message for the first rule that they break.
+    """
+    validate_form(inputs)
+    batch = read_batch(inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens, inputs.swa_window_size)
+    validate_values(inputs, batch)
+    total = int(batch.verify_offsets[-1])
+    sizes = PlanSizes(
         bs=inputs.bs,
         verify_total=total,
         verify_capacity=max(total, 1) if inputs.verify_capacity is None else inputs.verify_capacity,
         write_req_capacity=max(inputs.bs, 1) if inputs.write_req_capacity is None else inputs.write_req_capacity,
     )
+    return PlanJob(inputs, batch, sizes)
 
 
-def compute_plan(
-    inputs: PlanInputs, sizes: PlanSizes, device: torch.device, backend: Backend, *, with_entries: bool
-) -> Plan:
-    """The plan of judged inputs on the CPU, computed on ``device``.
+def compute_plan(job: PlanJob, target: Target, *, with_entries: bool) -> Plan:
+    """The plan of a job, computed on the target's device; ``with_entries`` false leaves the verify entries out.
 
-    ``with_entries`` false leaves the verify entries out. Raises ``InvalidInput`` for a slot outside the look-up table.
+    Raises ``InvalidInput`` for a slot outside the look-up table.
     """
-    operands = inputs.operands(sizes.verify_capacity)
-    if backend.name == "triton":
-        operands = upload(operands, device)
+    return (_on_host if target.backend.name == "host" else _on_device)(job, target, with_entries)
+
+
+def _on_host(job: PlanJob, _: Target, with_entries: bool) -> Plan:
+    operands = job.inputs.operands(job.sizes.verify_capacity)
+    plan = plan_on_host(operands, job.batch, with_entries=with_entries)
+    if min(plan.faults) != INT64_MAX:
+        raise slot_outside_lut(job.inputs, job.batch, plan.faults)
+    entries = None
+    if plan.entries is not None:
+        found = plan.entries
+        entries = Entries(found.slots, found.tokens, found.positions, found.prev_slots)
+    elif with_entries:
+        entries = Entries(*(np.empty(0, np.int64) for _ in range(4)))
+    write_offsets = np.zeros(job.sizes.write_req_capacity + 1, np.int64)
+    write_offsets[: job.sizes.bs + 1] = plan.write_offsets
+    return Plan(job.sizes, job.batch.verify_offsets, write_offsets, plan.seeds, entries)
+
+
+def _on_device(job: PlanJob, target: Target, with_entries: bool) -> Plan:
+    sizes = job.sizes
+    operands = upload(job.inputs.operands(sizes.verify_capacity), target.device)
     count = sizes.verify_total if with_entries and sizes.enabled else 0
-    small, offsets = _offset_buffers(sizes, device)
-    packed_entries, entries = _entry_buffers(count, device)
-    backend.launch_plan(operands, offsets, entries if count else None)
+    small, offsets = _offset_buffers(sizes, target.device)
+    packed_entries, entries = _entry_buffers(count, target.device)
+    target.backend.launch_plan(operands, offsets, entries if count else None)
     verify_offsets, write_offsets, seeds, faults = (part.numpy() for part in split(small.cpu(), _small_lens(sizes)))
     if faults.min() != INT64_MAX:
-        raise slot_outside_lut(inputs, faults)
+        raise slot_outside_lut(job.inputs, job.batch, (int(faults[0]), int(faults[1])))
     columns = [part.numpy() for part in split(packed_entries.cpu(), [count] * 4)]
     return Plan(sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None)
+
+
+def slot_outside_lut(inputs: PlanInputs, batch: HostBatch, faults: tuple[int, int]) -> Refusal:
+    """The error for the first slot outside the look-up table, found again from where the backend saw it."""
+    entry_key, request = faults
+    if entry_key != INT64_MAX:
+        entry, read_as_predecessor = divmod(entry_key, 2)
+        request = int(np.searchsorted(batch.verify_offsets, entry, side="right")) - 1
+        position = int(batch.first_positions[request] + entry - batch.verify_offsets[request]) - read_as_predecessor
+    else:
+        position = int(batch.prefix_lens[request]) - 1
+    slot = int(inputs.req_to_token[int(batch.rows[request]), position])
+    return refusal("slot-outside-lut", slot=slot, length=inputs.lut_length)
 
 
 def _small_lens(sizes: PlanSizes) -> list[int]:
@@ -109,20 +153,3 @@ def _offset_buffers(sizes: PlanSizes, device: torch.device) -> tuple[torch.Tenso
 def _entry_buffers(count: int, device: torch.device) -> tuple[torch.Tensor, EntryBuffers]:
     packed = torch.empty(packed_len([count] * 4), dtype=torch.int64, device=device)
     return packed, EntryBuffers(*split(packed, [count] * 4))
-
-
-def slot_outside_lut(inputs: PlanInputs, faults: Ints) -> Refusal:
-    """The error for the first slot outside the look-up table, found again from where the backend saw it."""
-    rows, prefix = inputs.req_pool_indices.numpy(), inputs.prefix_lens.numpy()
-    entry_key, request = int(faults[0]), int(faults[1])
-    if entry_key != INT64_MAX:
-        lens = np.where(rows != 0, np.maximum(prefix, 0), 0)
-        window = inputs.swa_window_size
-        ends = np.cumsum(np.minimum(lens, window) if window > 0 else lens)
-        entry = entry_key // 2
-        request = int(np.searchsorted(ends, entry, side="right"))
-        position = int(prefix[request]) - (int(ends[request]) - entry) - entry_key % 2
-    else:
-        position = int(prefix[request]) - 1
-    slot = int(inputs.req_to_token[int(rows[request]), position])
-    return refusal("slot-outside-lut", slot=slot, length=inputs.lut_length)

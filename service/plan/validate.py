@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from service.errors import refusal
+from service.kernels.host_batch import Flags, HostBatch, Ints
 from service.plan.inputs import PlanInputs
 from service.plan.require import (
     require_contiguous,
@@ -23,9 +23,6 @@ from service.spec import FULL_TO_SWA_INDEX_MAPPING, REQ_POOL_INDICES, SWA_WINDOW
 DEFAULT_CALLER = "launch_canary_plan_kernels"
 _FAR = 2**62
 """Lengths are cut here before an int32 is added; no table has so many columns."""
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +63,22 @@ def validate_form(inputs: PlanInputs, *, caller: str = DEFAULT_CALLER, buffers: 
     require_same_device(inputs.req_pool_indices, REQ_POOL_INDICES.name, named)
 
 
-def validate_values(inputs: PlanInputs) -> None:
+def validate_values(inputs: PlanInputs, batch: HostBatch) -> None:
     """Accept inputs of good form, on the CPU, whose elements point inside the tables and add up within int64.
 
-    Elements of inactive rows are not judged. Raises ``InvalidInput`` (a ValueError).
+    ``batch`` is what ``read_batch`` makes of the same inputs. Elements of inactive rows are not judged.
+    Raises ``InvalidInput`` (a ValueError).
     """
-    rows = inputs.req_pool_indices.numpy()
-    active = rows != 0
-    _validate_rows(inputs, rows, active)
-    prefix = inputs.prefix_lens.numpy()
-    columns = inputs.req_to_token.shape[1]
-    _refuse_first(active & (prefix > columns), "prefix-exceeds-columns", prefix, columns=columns)
-    extend = np.where(active, np.maximum(inputs.extend_seq_lens.numpy(), 0), 0)
+    _validate_rows(inputs, batch)
+    prefix, extend, columns = batch.prefix_lens, batch.extend_lens, inputs.req_to_token.shape[1]
+    _refuse_first(prefix > columns, "prefix-exceeds-columns", prefix, columns=columns)
     # Halves cannot overflow, so the sum is exact.
     if (int((extend >> 32).sum()) << 32) + int((extend & 0xFFFFFFFF).sum()) > 2**63 - 1:
         raise refusal("extend-sum-overflow")
     tokens, lens = inputs.req_to_verify_expected_tokens, inputs.req_to_verify_expected_tokens_valid_lens
     if tokens is not None and lens is not None:
         valid_lens, columns = lens.numpy(), tokens.shape[1]
-        _refuse_first(active & (valid_lens > columns), "valid-len-exceeds-columns", valid_lens, columns=columns)
+        _refuse_first(batch.active & (valid_lens > columns), "valid-len-exceeds-columns", valid_lens, columns=columns)
 
 
 def _validate_presence(inputs: PlanInputs, caller: str) -> None:
@@ -113,11 +107,15 @@ def _validate_shape(tensor: torch.Tensor, spec: TensorSpec, inputs: PlanInputs) 
         require_len(tensor, spec.name, inputs.bs)
 
 
-def _validate_rows(inputs: PlanInputs, rows: Ints, active: Flags) -> None:
+def _validate_rows(inputs: PlanInputs, batch: HostBatch) -> None:
     """By index first: of two bad rows the earlier one is named, whichever table it misses."""
-    table_rows = inputs.req_to_token.shape[0]
-    outside = active & ((rows < 0) | (rows >= table_rows))
-    bad = outside | (active & (rows >= inputs.token_rows) & _looks_tokens_up(inputs))
+    rows, table_rows = batch.rows, inputs.req_to_token.shape[0]
+    outside = batch.active & ((rows < 0) | (rows >= table_rows))
+    bad = outside
+    lens = inputs.req_to_verify_expected_tokens_valid_lens
+    if inputs.req_to_verify_expected_tokens is not None and lens is not None:
+        looked_up = _looks_tokens_up(batch, lens.numpy(), inputs.kv_token_id_vs_position_offset)
+        bad = outside | (looked_up & (rows >= inputs.token_rows))
     if not bad.any():
         return
     index = int(bad.argmax())
@@ -126,15 +124,10 @@ def _validate_rows(inputs: PlanInputs, rows: Ints, active: Flags) -> None:
     raise refusal("row-outside-expected-tokens", index=index, value=int(rows[index]), rows=inputs.token_rows)
 
 
-def _looks_tokens_up(inputs: PlanInputs) -> Flags:
+def _looks_tokens_up(batch: HostBatch, valid_lens: Ints, shift: int) -> Flags:
     """Which requests have an entry whose shifted position lies below their valid length."""
-    lens = inputs.req_to_verify_expected_tokens_valid_lens
-    if lens is None or inputs.req_to_verify_expected_tokens is None:
-        return np.zeros(inputs.bs, np.bool_)
-    prefix = np.clip(inputs.prefix_lens.numpy(), 0, _FAR)
-    window, shift = inputs.swa_window_size, inputs.kv_token_id_vs_position_offset
-    first = np.maximum(prefix - window, 0) if window > 0 else np.zeros_like(prefix)
-    looked_up: Flags = np.maximum(first + shift, 0) < np.minimum(prefix + shift, lens.numpy())
+    first, end = np.minimum(batch.first_positions, _FAR), np.minimum(batch.prefix_lens, _FAR)
+    looked_up: Flags = batch.active & (np.maximum(first + shift, 0) < np.minimum(end + shift, valid_lens))
     return looked_up
 
 

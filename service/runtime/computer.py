@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 
 from service.errors import refusal
+from service.kernels.backend import Target
 from service.plan.inputs import PlanInputs
-from service.plan.planner import Plan, PlanSizes, compute_plan, plan_sizes
-from service.plan.validate import validate_form, validate_values
-from service.runtime.device import Target
+from service.plan.planner import Plan, PlanSizes, compute_plan, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +28,10 @@ class PlanComputer:
 
     def __call__(self, inputs: PlanInputs, with_entries: bool) -> Plan:
         """The plan; raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit."""
-        validate_form(inputs)
         self._bound_inputs(inputs)
-        validate_values(inputs)
-        sizes = plan_sizes(inputs)
-        self._bound_answer(sizes, with_entries)
-        return compute_plan(inputs, sizes, self.target.device, self.target.backend, with_entries=with_entries)
+        job = judge(inputs)
+        self._bound_answer(job.sizes, with_entries)
+        return compute_plan(job, self.target, with_entries=with_entries)
 
     def warm_up(self) -> None:
         """Compile and run every kernel variant once, so that no request pays for it."""
@@ -43,7 +40,10 @@ class PlanComputer:
                 self(_tiny_batch(lut, tokens), True)
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:
-        for name, have in (("bs", inputs.bs), ("write_req_capacity", inputs.write_req_capacity or 0)):
+        for name, have in (
+            ("bs", inputs.req_pool_indices.numel()),
+            ("write_req_capacity", inputs.write_req_capacity or 0),
+        ):
             if have > self.limits.max_requests:
                 raise refusal("batch-too-large", name=name, have=have, limit=self.limits.max_requests)
         for tensor, spec in inputs.tensors():

@@ -4,32 +4,16 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
 from service.errors import refusal
-from service.kernels.backend import Backend, backend_named, triton_is_installed
+from service.kernels.backend import Target, backend_named, triton_is_installed
 
 
 class DeviceError(RuntimeError):
     """A configured device or backend that this machine does not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where plans are computed: the device and the backend."""
-
-    device: torch.device
-    backend: Backend
-
-    @property
-    def device_description(self) -> str:
-        """The hardware behind the device, as people call it."""
-        if self.device.type == "cuda":
-            return torch.cuda.get_device_name(self.device)
-        return platform.processor() or platform.machine()
 
 
 def resolve_target(device: str, kernels: str) -> Target:

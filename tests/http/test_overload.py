@@ -6,11 +6,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from service.kernels.backend import backend_named
+from service.kernels.backend import Target, backend_named
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
 from service.runtime.computer import PlanComputer, PlanLimits
-from service.runtime.device import Target
 from service.runtime.engine import Compute
 from tests.problems import require_good_plan, require_problem
 from tests.running import PATIENCE_SECONDS, host_app, in_process

@@ -8,7 +8,7 @@ import torch
 from service.kernels.backend import BackendName, backend_named
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers, PlanOperands
 from service.plan.inputs import PlanInputs
-from service.plan.planner import plan_sizes
+from service.plan.planner import judge
 
 POISON = -77
 GUARD = 5
@@ -54,7 +54,7 @@ class Filled:
 
 def operands_on(inputs: PlanInputs, device: torch.device) -> PlanOperands:
     """The operands of judged inputs, on ``device``."""
-    operands = inputs.operands(plan_sizes(inputs).verify_capacity)
+    operands = inputs.operands(judge(inputs).sizes.verify_capacity)
     moved: dict[str, Any] = {
         field.name: value.to(device)
         for field in fields(operands)
@@ -65,7 +65,7 @@ def operands_on(inputs: PlanInputs, device: torch.device) -> PlanOperands:
 
 def run_backend(name: BackendName, inputs: PlanInputs, device: torch.device, spare: int = 7) -> Filled:
     """The plan as the backend writes it, with ``spare`` entries of room that must stay untouched."""
-    sizes = plan_sizes(inputs)
+    sizes = judge(inputs).sizes
     return run_operands(name, operands_on(inputs, device), sizes.verify_total + spare, sizes.write_req_capacity)
 
 

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from service.errors import InvalidInput
-from service.kernels.backend import BackendName, backend_named
+from service.kernels.backend import BackendName, Target, backend_named
 from service.kernels.operands import INT64_MAX
 from service.plan.inputs import PlanInputs
-from service.plan.planner import compute_plan, plan_sizes
+from service.plan.planner import compute_plan, judge
 from service.plan.reference import plan_reference
-from service.plan.validate import validate_form, validate_values
 from tests.batches import Shape, draw_batch
 from tests.cases import Case, inputs_of, load_cases
 from tests.kernels.harness import Filled, run_backend
@@ -35,8 +34,6 @@ def assert_equals_reference(filled: Filled, inputs: PlanInputs) -> None:
 @pytest.mark.parametrize("case", load_cases("plan"), ids=lambda case: case.id)
 def test_a_case_is_planned_as_the_original_does(case: Case, backend: BackendName, kernel_device: torch.device) -> None:
     inputs = inputs_of(case.request)
-    validate_form(inputs)
-    validate_values(inputs)
     filled = run_backend(backend, inputs, device_of(backend, kernel_device))
     assert {name: getattr(filled, name) for name in case.response} == case.response
     assert_equals_reference(filled, inputs)
@@ -67,8 +64,6 @@ def test_a_random_batch_equals_the_reference(
     shape: Shape, seed: int, backend: BackendName, kernel_device: torch.device
 ) -> None:
     inputs = draw_batch(shape, seed)
-    validate_form(inputs)
-    validate_values(inputs)
     assert_equals_reference(run_backend(backend, inputs, device_of(backend, kernel_device)), inputs)
 
 
@@ -92,7 +87,7 @@ def test_only_a_total_above_the_capacity_is_overflow(
     slack: int, backend: BackendName, kernel_device: torch.device
 ) -> None:
     inputs = draw_batch(Shape(bs=20, lut=True, tokens=True), seed=5)
-    inputs = replace(inputs, verify_capacity=plan_sizes(inputs).verify_total + slack)
+    inputs = replace(inputs, verify_capacity=judge(inputs).sizes.verify_total + slack)
     filled = run_backend(backend, inputs, device_of(backend, kernel_device))
     assert_equals_reference(filled, inputs)
     assert filled.verify_enable is (slack >= 0)
@@ -128,7 +123,7 @@ def test_the_first_slot_outside_the_lut_is_named(
     read = inputs if with_entries else replace(inputs, verify_capacity=1)
     expected = message_of(lambda: plan_reference(read))
     assert expected == message_of(
-        lambda: compute_plan(inputs, plan_sizes(inputs), device, backend_named(backend), with_entries=with_entries)
+        lambda: compute_plan(judge(inputs), Target(device, backend_named(backend)), with_entries=with_entries)
     )
 
 

@@ -14,7 +14,7 @@ from service.plan import (
     launch_canary_plan_kernels_torch_reference,
 )
 from service.plan.inputs import PlanInputs
-from service.plan.planner import plan_sizes
+from service.plan.planner import judge
 from tests.batches import Shape, draw_batch
 from tests.cases import Case, inputs_of, load_cases
 from tests.kernels.harness import POISON
@@ -42,7 +42,7 @@ def arguments(inputs: PlanInputs, device: torch.device) -> dict[str, Any]:
 
 def launched(launch: Launch, inputs: PlanInputs, device: torch.device) -> tuple[VerifyPlan, WritePlan]:
     """The plans of a batch, in buffers with some spare room."""
-    sizes = plan_sizes(inputs)
+    sizes = judge(inputs).sizes
     capacity = sizes.verify_capacity if inputs.verify_capacity is not None else sizes.verify_capacity + 3
     verify, write = poisoned(min(capacity, 100_000), sizes.write_req_capacity, device)
     launch(

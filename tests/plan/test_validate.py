@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from service.errors import InvalidInput
-from service.kernels.backend import backend_named
+from service.kernels.backend import Target, backend_named
 from service.plan.inputs import PlanInputs
-from service.plan.planner import compute_plan, plan_sizes
-from service.plan.validate import validate_form, validate_values
+from service.plan.planner import compute_plan, judge
 from tests.cases import Case, inputs_of, load_cases
 
 INT32 = torch.int32
@@ -40,8 +39,7 @@ def good() -> PlanInputs:
 def message_of(inputs: PlanInputs) -> str:
     """What the validator says; empty when it accepts."""
     try:
-        validate_form(inputs)
-        validate_values(inputs)
+        judge(inputs)
     except InvalidInput as error:
         return str(error)
     return ""
@@ -57,10 +55,8 @@ DECODED = [case for case in load_cases("error") if not case.id.startswith(("dtyp
 @pytest.mark.parametrize("case", DECODED, ids=lambda case: case.id)
 def test_an_error_case_has_the_contracts_message(case: Case) -> None:
     inputs = inputs_of(case.request)
-    with pytest.raises(ValueError, match="kv-canary: ") as raised:  # noqa: PT012
-        validate_form(inputs)
-        validate_values(inputs)
-        compute_plan(inputs, plan_sizes(inputs), torch.device("cpu"), backend_named("host"), with_entries=True)
+    with pytest.raises(ValueError, match="kv-canary: ") as raised:
+        compute_plan(judge(inputs), Target(torch.device("cpu"), backend_named("host")), with_entries=True)
     assert str(raised.value) == case.detail
 
 

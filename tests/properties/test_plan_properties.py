@@ -6,9 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from service.kernels.backend import BackendName, backend_named
-from service.plan.planner import Plan, compute_plan, plan_sizes
-from service.plan.validate import validate_form, validate_values
+from service.kernels.backend import BackendName, Target, backend_named
+from service.plan.planner import Plan, compute_plan, judge
 from tests.cases import inputs_of
 from tests.properties.oracle import oracle
 from tests.properties.strategies import requests
@@ -19,11 +18,8 @@ DEVICE = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 def planned(request: dict[str, Any], backend: BackendName) -> Plan:
     """The plan as the service computes it."""
-    inputs = inputs_of(request)
-    validate_form(inputs)
-    validate_values(inputs)
     device = DEVICE if backend == "triton" else torch.device("cpu")
-    return compute_plan(inputs, plan_sizes(inputs), device, backend_named(backend), with_entries=True)
+    return compute_plan(judge(inputs_of(request)), Target(device, backend_named(backend)), with_entries=True)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
