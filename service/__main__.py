@@ -97,7 +97,7 @@ def selftest(device: Device = None) -> None:
     settings = _settings(device=device)
     failures = run_selftest(create_app(settings), Console())
     if failures:
-        _fail(f"{failures} worked examples were answered wrongly")
+        _fail(f"{failures} checks of the self-test failed")
 
 
 @cli.command()

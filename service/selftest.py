@@ -15,16 +15,18 @@ _READY_PAUSE_SECONDS = 0.1
 
 
 def run_selftest(app: FastAPI, console: Console) -> int:
-    """How many worked examples were answered wrongly; prints one line for each, with the time of every stage."""
+    """How many checks failed: the warm-up and each worked example. Prints a line for each, with its stage times."""
     return asyncio.run(_run(app, console))
 
 
 async def _run(app: FastAPI, console: Console) -> int:
-    table = Table("example", "answer", "stages (ms)")
+    table = Table("check", "result", "stages (ms)")
     failures = 0
     transport = httpx.ASGITransport(app=app)
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://kv") as client:
-        await _until_ready(client)
+        warm = await _is_warm(client)
+        failures += not warm
+        table.add_row("warm-up", "right" if warm else "WRONG", "")
         info = (await client.get("/info")).json()
         for example in WORKED_EXAMPLES:
             response = await client.post("/plan", json=example.request)
@@ -36,12 +38,14 @@ async def _run(app: FastAPI, console: Console) -> int:
     return failures
 
 
-async def _until_ready(client: httpx.AsyncClient) -> None:
+async def _is_warm(client: httpx.AsyncClient) -> bool:
+    """Whether the warm-up ended well, once it has ended."""
     for _ in range(_READY_ATTEMPTS):
         readiness = await client.get("/readyz")
         if readiness.is_success or readiness.json()["detail"].endswith(WARM_UP_FAILED):
-            return
+            return readiness.is_success
         await asyncio.sleep(_READY_PAUSE_SECONDS)
+    return False
 
 
 def _is_right(example: WorkedExample, response: httpx.Response) -> bool:

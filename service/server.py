@@ -33,7 +33,8 @@ def serve_until_stopped(settings: Settings) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     _logger.info("listening on http://%s:%d", host, listener.getsockname()[1])
     if settings.workers == 1:
-        signal.signal(signal.SIGTERM, _exit_cleanly)  # the server raises the signal again once it has shut down
+        for number in (signal.SIGINT, signal.SIGTERM):  # the server raises it again once it has shut down
+            signal.signal(number, _exit_cleanly)
         uvicorn.Server(config).run(sockets=[listener])
         return
     supervisor = Multiprocess(config, sockets=[listener])

@@ -1,0 +1,1 @@
+"""The device thread, the codec threads and the choice of the device."""
