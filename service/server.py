@@ -35,7 +35,10 @@ def serve_until_stopped(settings: Settings) -> None:
     if settings.workers == 1:
         for number in (signal.SIGINT, signal.SIGTERM):  # the server raises it again once it has shut down
             signal.signal(number, _exit_cleanly)
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+        server.run(sockets=[listener])
+        if not server.started:
+            sys.exit(STARTUP_FAILURE)
         return
     supervisor = Multiprocess(config, sockets=[listener])
     supervisor.run()

@@ -61,6 +61,21 @@ def test_an_address_that_is_not_this_machines_is_refused_by_name(host: str) -> N
         listen(host, 1)
 
 
+@pytest.mark.parametrize("started", [True, False])
+def test_one_process_that_ends_by_itself_fails_only_if_it_never_started(
+    monkeypatch: pytest.MonkeyPatch, started: bool
+) -> None:
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        sockets[0].close()
+        server.started = started
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    codes: list[object] = []
+    monkeypatch.setattr(sys, "exit", codes.append)
+    serve_until_stopped(Settings(port=0, device="cpu"))
+    assert codes == ([] if started else [STARTUP_FAILURE])
+
+
 @pytest.mark.parametrize(("host", "number"), [("127.0.0.1", signal.SIGTERM), ("::1", signal.SIGINT)])
 def test_one_process_serves_on_the_bound_socket_and_a_signal_ends_it_with_0(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, number: signal.Signals

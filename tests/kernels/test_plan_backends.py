@@ -127,6 +127,24 @@ def test_the_first_slot_outside_the_lut_is_named(
     )
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("own", "before", "named"), [(3, 30, 30), (40, 30, 40), (3, 4, None)])
+def test_a_window_head_looks_its_predecessor_up_after_itself(
+    own: int, before: int, named: int | None, backend: BackendName, kernel_device: torch.device
+) -> None:
+    inputs = PlanInputs(
+        req_pool_indices=torch.tensor([1]),
+        prefix_lens=torch.tensor([3]),
+        extend_seq_lens=torch.tensor([0]),
+        req_to_token=torch.tensor([[0, 0, 0], [before, own, 5]], dtype=torch.int32),
+        swa_window_size=2,
+        full_to_swa_index_mapping=torch.arange(10),
+    )
+    target = Target(device_of(backend, kernel_device), backend_named(backend))
+    message = "" if named is None else f"kv-canary: SWA slot {named} is outside full_to_swa_index_mapping length 10"
+    assert message_of(lambda: compute_plan(judge(inputs), target, with_entries=True)) == message
+
+
 def message_of(call: Callable[[], object]) -> str:
     """What the call is refused with; empty when it is not."""
     try:
