@@ -73,7 +73,7 @@ class InProcess:
 def in_process(app: FastAPI) -> Iterator[InProcess]:
     """``app`` with its lifespan entered, reached through httpx without a socket."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="in-process-service")
+    thread = threading.Thread(target=loop.run_forever, name="in-process-service", daemon=True)
     thread.start()
 
     def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -88,7 +88,7 @@ def in_process(app: FastAPI) -> Iterator[InProcess]:
         run(client.aclose())
         run(lifespan.__aexit__(None, None, None))
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        thread.join(PATIENCE_SECONDS)
         loop.close()
 
 
@@ -109,7 +109,7 @@ def on_socket(app: FastAPI, root_path: str = "") -> Iterator[httpx.Client]:
     port = listener.getsockname()[1]
     config = uvicorn.Config(app, http=ProblemProtocol, ws="none", lifespan="on", log_config=None, root_path=root_path)
     server = _Server(config)
-    thread = threading.Thread(target=server.run, args=([listener],), name="socket-service")
+    thread = threading.Thread(target=server.run, args=([listener],), name="socket-service", daemon=True)
     thread.start()
     try:
         assert server.listening.wait(PATIENCE_SECONDS)
@@ -117,5 +117,6 @@ def on_socket(app: FastAPI, root_path: str = "") -> Iterator[httpx.Client]:
             yield client
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(PATIENCE_SECONDS)
         listener.close()
+    assert not thread.is_alive(), "the server does not end"

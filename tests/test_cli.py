@@ -1,12 +1,12 @@
 """The command line: what each command prints, writes and refuses, and with which exit code."""
 
-import asyncio
 import io
 import json
 import os
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,21 +213,16 @@ def test_the_selftest_fails_when_the_warm_up_failed(run: Run, monkeypatch: pytes
 
 def test_the_selftest_does_not_wait_for_a_warm_up_for_ever(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     let = threading.Event()
+
+    def no_example() -> Iterator[WorkedExample]:
+        """Let the warm-up end once it has been waited for, so that the device thread can be closed."""
+        let.set()
+        yield from ()
+
     monkeypatch.setattr(PlanComputer, "warm_up", lambda _: let.wait(PATIENCE_SECONDS))
     monkeypatch.setattr(selftest_module, "_READY_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(selftest_module, "WORKED_EXAMPLES", ())
-    pauses = asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        """Count down to the last attempt, then let the warm-up end, so that the device thread can be closed."""
-        await pauses(seconds)
-        attempts.pop()
-        if not attempts:
-            let.set()
-
-    attempts = [None] * 3
-    monkeypatch.setattr(selftest_module, "_READY_ATTEMPTS", len(attempts))
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(selftest_module, "_READY_ATTEMPTS", 3)
+    monkeypatch.setattr(selftest_module, "WORKED_EXAMPLES", no_example())
     code, out, _ = run("selftest")
     assert code == 1
     assert re.search(r"warm-up\W+WRONG", out)
