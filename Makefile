@@ -22,7 +22,7 @@ openapi: .venv/installed
 	$(BIN)/kv-plan openapi
 
 clean:
-	rm -rf .venv .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find service tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/python:

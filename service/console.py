@@ -7,7 +7,8 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Column, Table
 
-from service.plan.planner import Entries, Plan
+from service.kernels.host_backend import Entries
+from service.plan.planner import Plan
 
 _MAX_ROWS = 200
 """More rows than this are counted, not printed."""

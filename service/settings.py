@@ -57,7 +57,7 @@ class Settings(BaseSettings):
     inline_body_bytes: int = Field(
         default=128 * 1024,
         ge=0,
-        description="Bodies up to this size are decoded on the event loop, larger ones in a thread.",
+        description="Plain bodies up to this size are decoded on the event loop, all others in a thread.",
     )
     codec_threads: int = Field(
         default=2, ge=1, le=64, description="Threads that decode large bodies and encode large answers."

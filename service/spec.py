@@ -40,6 +40,8 @@ class ScalarSpec:
     dtype: Dtype
     sentence: str
     default: int | None = None
+    minimum: int | None = None
+    """Smallest value that the plan accepts; None: whatever the dtype holds."""
 
 
 REQ_POOL_INDICES = TensorSpec(
@@ -87,11 +89,13 @@ VERIFY_CAPACITY = ScalarSpec(
     "int64",
     "Room for verify entries, above 0. With more entries than that the plan is disabled (`verify_enable` false). "
     "Default: exactly what the batch needs, at least 1.",
+    minimum=1,
 )
 WRITE_REQ_CAPACITY = ScalarSpec(
     "write_req_capacity",
     "int64",
     "Room for write rows, above 0 and at least bs. Default: bs, at least 1.",
+    minimum=1,
 )
 EXPECTED_TOKENS = TensorSpec(
     "req_to_verify_expected_tokens",

@@ -5,6 +5,8 @@ import os
 import pytest
 import torch
 
+from service.kernels.backend import triton_is_installed
+
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
@@ -16,7 +18,12 @@ def kernel_device() -> torch.device:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none; it runs when the same command runs on a machine with one."""
+    """Skip what needs Triton or a GPU where there is none; the same command runs it on a machine that has it."""
+    if not triton_is_installed():
+        no_triton = pytest.mark.skip(reason="needs Triton; install it where it has a wheel")
+        for item in items:
+            if item.get_closest_marker("triton"):
+                item.add_marker(no_triton)
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="needs a CUDA device; run the same command on a machine that has one")

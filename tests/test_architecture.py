@@ -129,3 +129,12 @@ def test_a_file_is_short_says_what_it_owns_and_has_no_loose_end(source: Path) ->
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert not {source.stem for source in SOURCES} & {"utils", "helpers", "common", "manager"}
+
+
+def test_the_planners_tests_are_collected_where_triton_is_not_installed() -> None:
+    script = (
+        "import sys; sys.modules['triton'] = None; import pytest; "
+        "sys.exit(pytest.main(['--collect-only', '-q', 'tests/kernels', 'tests/plan', 'service']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout

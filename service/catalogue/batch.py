@@ -101,7 +101,7 @@ BATCH_ERRORS: tuple[ErrorEntry, ...] = (
         remedies=("Send every column that the longest prefix needs, or mark the request as padding with row 0.",),
         example=Example(
             before='{"prefix_lens": [3], "req_to_token": [[0, 0], [5, 6]], ...}',
-            after='{"prefix_lens": [2], "req_to_token": [[0, 0], [5, 6]], ...}',
+            after='{"prefix_lens": [3], "req_to_token": [[0, 0, 0], [5, 6, 7]], ...}',
         ),
         related=("row-outside-table", "valid-len-exceeds-columns"),
     ),
@@ -148,8 +148,8 @@ BATCH_ERRORS: tuple[ErrorEntry, ...] = (
         ),
         remedies=("Send a table with one entry for every slot of the full pool.",),
         example=Example(
-            before='{"req_to_token": [[0], [8]], "full_to_swa_index_mapping": [0, 1, 2, 3], ...}',
-            after='{"req_to_token": [[0], [3]], "full_to_swa_index_mapping": [0, 1, 2, 3], ...}',
+            before='{"req_to_token": [[0], [4]], "full_to_swa_index_mapping": [0, 1, 2, 3], ...}',
+            after='{"req_to_token": [[0], [4]], "full_to_swa_index_mapping": [0, 1, 2, 3, 9], ...}',
         ),
         related=("window-requires-lut", "too-short"),
     ),

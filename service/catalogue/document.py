@@ -7,8 +7,9 @@ DOCUMENT_ERRORS: tuple[ErrorEntry, ...] = (
         code="value-does-not-fit",
         title="An integer is outside its field's range",
         template="kv-canary: {place} value {value} does not fit torch.{dtype}",
-        meaning="Tables hold int32, per-request vectors and capacities int64. A value outside would wrap when cast, "
-        "so it is refused before any cast.",
+        meaning="Each field has a dtype, listed with it: int32 for req_to_token, the token table and the token offset, "
+        "int64 for the rest. A value outside would wrap when cast, so it is refused before any cast. Numbers of more than "
+        "1024 digits are shown shortened.",
         trigger="An integer is below or above what the dtype of its field holds.",
         situations=("An unsigned -1 (18446744073709551615 or 4294967295) was printed as it is.",),
         remedies=("Send the signed value, within the range of the field's dtype.",),

@@ -90,7 +90,7 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
     ErrorEntry(
         code="queue-full",
         title="The service is busy",
-        template="{limit} requests are already waiting (KV_PLAN_MAX_QUEUED_REQUESTS)",
+        template="{limit} plans are already in progress (KV_PLAN_MAX_QUEUED_REQUESTS)",
         meaning="Work is taken only as far as it can be done soon; the rest is told at once.",
         trigger="More requests are being decoded, computed or encoded than the limit.",
         situations=("More clients than the device can serve.", "A burst at the start of a run."),

@@ -1,8 +1,9 @@
 """The routes that explain errors, from the catalogue."""
 
 from dataclasses import asdict
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 
 from service.catalogue import CATALOGUE, ErrorEntry
 from service.errors import refusal
@@ -24,9 +25,9 @@ def error_router() -> APIRouter:
         "/errors/{code}",
         operation_id="get_error",
         summary="One error explained",
-        responses={"default": problem_answer("There is no such error.", {"not-found": {}})},
+        responses={404: problem_answer("There is no such error.", {"not-found": {}})},
     )
-    async def get_error(code: str) -> ErrorPage:
+    async def get_error(code: Annotated[str, Path(description="Code of an error, as in a problem.")]) -> ErrorPage:
         """What the error means, when it happens and how to get rid of it; a problem's `type` points here."""
         if code not in CATALOGUE:
             raise refusal("not-found")

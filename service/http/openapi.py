@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from service.errors import refusal
 from service.http.examples import WorkedExample
-from service.http.problems import PROBLEM_JSON, problem_body, status_of
+from service.http.problems import PROBLEM_JSON, RETRYABLE, problem_body, status_of
 from service.http.schemas import PlanOffsetsResponse, PlanRequest, PlanResponse, Problem
 
 Responses = dict[int | str, dict[str, Any]]
@@ -22,6 +22,7 @@ TAGS = [
     {"name": "errors", "description": "The catalogue of errors: what each means and how to get rid of it."},
 ]
 _RAW_MODELS = (PlanRequest, PlanResponse, PlanOffsetsResponse, Problem)
+_REQUEST_ID_HEADER: dict[str, Any] = {"description": "Id of the request.", "schema": {"type": "string"}}
 _EXAMPLE_REQUEST_ID = "2f1c8d6e9b7a4f03a5d2c1b0e9f87654"
 
 _PLAN_ERRORS: dict[int, tuple[str, dict[str, dict[str, object]]]] = {
@@ -65,7 +66,7 @@ def plan_responses(model: type[BaseModel], examples: Sequence[WorkedExample]) ->
     shown = {example.name: {"summary": example.summary, "value": _answer_of(example, model)} for example in examples}
     content = {"application/json": {"schema": _reference(model), "examples": shown}}
     headers = {
-        "x-request-id": {"description": "Id of the request.", "schema": {"type": "string"}},
+        "x-request-id": _REQUEST_ID_HEADER,
         "server-timing": {"description": "Time of each stage in milliseconds.", "schema": {"type": "string"}},
     }
     problems: Responses = {
@@ -77,8 +78,12 @@ def plan_responses(model: type[BaseModel], examples: Sequence[WorkedExample]) ->
 def problem_answer(description: str, refusals: dict[str, dict[str, object]]) -> dict[str, Any]:
     """One problem answer, with an example made from the catalogue for each code."""
     examples = {code: {"value": _problem_example(code, fields)} for code, fields in refusals.items()}
+    headers = {"x-request-id": _REQUEST_ID_HEADER}
+    if any(status_of(code) in RETRYABLE for code in refusals):
+        headers["retry-after"] = {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}}
     return {
         "description": description,
+        "headers": headers,
         "content": {PROBLEM_JSON: {"schema": _reference(Problem), "examples": examples}},
     }
 
@@ -94,10 +99,20 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
         tags=TAGS,
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    _drop_framework_422(document["paths"], schemas)
     for model in _RAW_MODELS:
         schemas[model.__name__] = model.model_json_schema()
     document["components"]["schemas"] = dict(sorted(schemas.items()))
     return document
+
+
+def _drop_framework_422(paths: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Take out the answer that FastAPI assumes of every parameter: no parameter here can fail."""
+    for schema in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(schema, None)
+    for operations in paths.values():
+        if "get" in operations:
+            operations["get"]["responses"].pop("422", None)
 
 
 def openapi_text(document: dict[str, Any]) -> str:

@@ -21,7 +21,9 @@ def operations_router(engine: PlanEngine, info: Info) -> APIRouter:
         "/readyz",
         operation_id="get_readiness",
         summary="Does the service take plans?",
-        responses={503: problem_answer("Not yet, or no longer.", {"not-ready": {"reason": "it has just started"}})},
+        responses={
+            503: problem_answer("Not yet, or the warm-up has failed.", {"not-ready": {"reason": "it has just started"}})
+        },
     )
     async def readyz() -> Ready:
         """Answers 200 once every kernel has been compiled and tried on the device, 503 before."""

@@ -31,7 +31,7 @@ STATUS_OF: dict[str, int] = {
 }
 """Status of every error that is not a 422."""
 
-_RETRYABLE = {429, 503}
+RETRYABLE = {429, 503}
 _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -44,7 +44,7 @@ def problem_response(error: Refusal, request_id: str, status: int | None = None)
     """The answer for a refused request: problem+json whose ``detail`` and ``error`` are the error's message."""
     status = status_of(error.code) if status is None else status
     headers = {"x-request-id": request_id}
-    if status in _RETRYABLE:
+    if status in RETRYABLE:
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     if error.code == "body-too-large":
         headers["connection"] = "close"

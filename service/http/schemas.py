@@ -1,22 +1,24 @@
 """Pydantic faces of what the service reads and answers, made from the field table. No tensor passes through a model."""
 
 from types import GenericAlias
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from service.spec import INTEGER_RANGE, PLAN_INPUTS, PLAN_OUTPUTS, Dtype, OutputSpec, ScalarSpec, TensorSpec
 
 
-def _integer(dtype: Dtype) -> Any:
+def _integer(dtype: Dtype, minimum: int | None = None) -> Any:
     smallest, largest = INTEGER_RANGE[dtype]
+    smallest = smallest if minimum is None else minimum
     return Annotated[int, Field(ge=smallest, le=largest, json_schema_extra={"format": dtype})]
 
 
 def _input_field(spec: TensorSpec | ScalarSpec) -> Any:
-    kind = _integer(spec.dtype)
     if isinstance(spec, ScalarSpec):
+        kind = _integer(spec.dtype, spec.minimum)
         return (kind | None, Field(spec.default, description=f"{spec.dtype}. {spec.sentence}"))
+    kind = _integer(spec.dtype)
     for _ in spec.axes:
         kind = GenericAlias(list, kind)
     description = f"{spec.shape_text}. {spec.sentence}"
@@ -66,13 +68,15 @@ class Problem(BaseModel):
 class Alive(BaseModel):
     """The process answers."""
 
-    status: str = Field(default="alive", description="Always alive.")
+    status: Literal["alive"] = Field(default="alive", description="Always alive.")
 
 
 class Ready(BaseModel):
     """The service is warmed up and takes plans."""
 
-    status: str = Field(default="ready", description="Always ready; when it is not, the answer is a 503 problem.")
+    status: Literal["ready"] = Field(
+        default="ready", description="Always ready; when it is not, the answer is a 503 problem."
+    )
 
 
 class SettingInfo(BaseModel):
@@ -91,7 +95,7 @@ class Info(BaseModel):
     version: str = Field(description="Version of the service.")
     device: str = Field(description="Device of every tensor, for example cuda:0.")
     device_description: str = Field(description="The hardware behind it.")
-    backend: str = Field(description="Code that computes plans: triton or host.")
+    backend: Literal["triton", "host"] = Field(description="Code that computes plans: triton or host.")
     versions: dict[str, str] = Field(description="Versions of Python and of the packages that matter.")
     settings: list[SettingInfo] = Field(description="Every setting in force, the limits among them.")
 
@@ -99,8 +103,8 @@ class Info(BaseModel):
 class ErrorExample(BaseModel):
     """A request that meets the error, and the same request mended."""
 
-    before: str
-    after: str
+    before: str = Field(description="What meets the error.")
+    after: str = Field(description="The same, mended.")
 
 
 class ErrorPage(BaseModel):
@@ -114,11 +118,11 @@ class ErrorPage(BaseModel):
     trigger: str = Field(description="When it happens.")
     situations: list[str] = Field(description="Common situations in which it is met.")
     remedies: list[str] = Field(description="How to get rid of it.")
-    example: ErrorExample
+    example: ErrorExample = Field(description="The error met, and mended.")
     related: list[str] = Field(description="Codes of related errors.")
 
 
 class ErrorList(BaseModel):
     """The whole catalogue."""
 
-    errors: list[ErrorPage]
+    errors: list[ErrorPage] = Field(description="Every error, in a stable order.")

@@ -71,7 +71,7 @@ def _entries_kernel(
         # Bounded by the table: 0 <= row < rows and 0 <= position < cols, or nothing is read.
         in_row = mask & (row >= 0) & (row < rows)
         cells = req_to_token_ptr + row * cols + position
-        slot = tl.load(cells, mask=in_row & (position < cols), other=-1).to(tl.int64)
+        slot = tl.load(cells, mask=in_row & (position >= 0) & (position < cols), other=-1).to(tl.int64)
         prev_slot = tl.load(cells - 1, mask=in_row & (position > 0) & (position <= cols), other=-1).to(tl.int64)
         if HAS_LUT:
             key = tl.where(slot >= lut_len, 2 * entries, tl.where(prev_slot >= lut_len, 2 * entries + 1, NO_FAULT))

@@ -35,6 +35,7 @@ def _offsets_kernel(
     write_offsets_len: tl.int64,
     HAS_LUT: tl.constexpr,
     LONGEST: tl.constexpr,
+    FARTHEST: tl.constexpr,
     NO_FAULT: tl.constexpr,
     INT32_MAX: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -51,13 +52,13 @@ def _offsets_kernel(
         prefix = tl.load(prefix_lens_ptr + lanes, mask=in_batch, other=0)
         extend = tl.load(extend_seq_lens_ptr + lanes, mask=in_batch, other=0)
         active = in_batch & (row != 0)
-        # LONGEST bounds what unjudged lengths can add up to; no real length comes near it.
+        # LONGEST and FARTHEST bound what unjudged lengths can add up to; no real length or total comes near them.
         prefix = tl.where(active, tl.minimum(tl.maximum(prefix, 0), LONGEST), 0)
         extend = tl.where(active, tl.maximum(extend, 0), 0)
 
         verify_lens = prefix - _window_start(prefix, window)
         tl.store(verify_offsets_ptr + lanes, verify_total + tl.cumsum(verify_lens, 0) - verify_lens, mask=in_batch)
-        verify_total += tl.sum(verify_lens, 0)
+        verify_total = tl.minimum(verify_total + tl.sum(verify_lens, 0), FARTHEST)
         tl.store(write_offsets_ptr + lanes, write_total + tl.cumsum(extend, 0) - extend, mask=in_batch)
         write_total += tl.sum(extend, 0)
 

@@ -18,22 +18,23 @@ from service.kernels.operands import (
 
 
 @dataclass(frozen=True, slots=True)
-class HostEntries:
-    """The verify entries, each [verify_total] int64."""
+class Entries:
+    """The verify entries on the host, each [verify_num_valid] int64, or [0] when the plan is not enabled."""
 
-    slots: Ints
-    tokens: Ints
-    positions: Ints
-    prev_slots: Ints
+    verify_slot_indices: Ints
+    verify_expected_tokens: Ints
+    verify_expected_positions: Ints
+    verify_prev_slot_indices: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
     """A plan on the host. ``faults`` says, as ``OffsetBuffers.faults`` does, what makes the rest void."""
 
+    verify_capacity: int
     write_offsets: Ints
     seeds: Ints
-    entries: HostEntries | None
+    entries: Entries | None
     faults: tuple[int, int]
 
 
@@ -43,7 +44,8 @@ def plan_on_host(operands: PlanOperands, batch: HostBatch, *, with_entries: bool
     entries, entry_fault = None, INT64_MAX
     if with_entries and batch.verify_offsets[-1] <= operands.verify_capacity:
         entries, entry_fault = _entries(operands, batch)
-    return HostPlan(exclusive_sums(batch.extend_lens), seeds, entries, (entry_fault, seed_fault))
+    write_offsets = exclusive_sums(batch.extend_lens)
+    return HostPlan(operands.verify_capacity, write_offsets, seeds, entries, (entry_fault, seed_fault))
 
 
 def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBuffers | None) -> None:
@@ -56,15 +58,24 @@ def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBu
     )
     plan = plan_on_host(operands, batch, with_entries=entries is not None)
     offsets.faults.numpy()[:] = plan.faults
-    if min(plan.faults) != INT64_MAX:
-        return
-    _write_offsets(operands, batch, plan, offsets)
+    if min(plan.faults) == INT64_MAX:
+        store_plan(batch, plan, offsets, entries)
+
+
+def store_plan(batch: HostBatch, plan: HostPlan, offsets: OffsetBuffers, entries: EntryBuffers | None) -> None:
+    """Copy a plan without faults into the buffers; elements past its counts stay, but write offsets become 0."""
+    bs, total = batch.rows.shape[0], int(batch.verify_offsets[-1])
+    offsets.verify_offsets.numpy()[:] = batch.verify_offsets
+    offsets.verify_num_valid.fill_(min(total, plan.verify_capacity, INT32_MAX))
+    offsets.verify_enable.fill_(total <= plan.verify_capacity)
+    write_offsets = offsets.write_offsets.numpy()
+    write_offsets[: bs + 1] = plan.write_offsets
+    write_offsets[bs + 1 :] = 0
+    offsets.write_seed_slot_indices.numpy()[:bs] = plan.seeds
+    offsets.write_num_valid_reqs.fill_(bs)
     if plan.entries is not None and entries is not None:
-        total = plan.entries.positions.shape[0]
-        entries.verify_slot_indices.numpy()[:total] = plan.entries.slots
-        entries.verify_expected_tokens.numpy()[:total] = plan.entries.tokens
-        entries.verify_expected_positions.numpy()[:total] = plan.entries.positions
-        entries.verify_prev_slot_indices.numpy()[:total] = plan.entries.prev_slots
+        for name in Entries.__slots__:
+            getattr(entries, name).numpy()[:total] = getattr(plan.entries, name)
 
 
 def launch_scatter(operands: ScatterOperands) -> None:
@@ -79,18 +90,6 @@ def launch_scatter(operands: ScatterOperands) -> None:
     kept = column < pool.shape[1]
     # The low 32 bits, as a kernel's cast keeps them.
     pool[operands.req_pool_indices.numpy()[segment[kept]], column[kept]] = flat[kept].astype(np.int32)
-
-
-def _write_offsets(operands: PlanOperands, batch: HostBatch, plan: HostPlan, out: OffsetBuffers) -> None:
-    bs, total = operands.bs, int(batch.verify_offsets[-1])
-    out.verify_offsets.numpy()[:] = batch.verify_offsets
-    out.verify_num_valid.fill_(min(total, operands.verify_capacity, INT32_MAX))
-    out.verify_enable.fill_(total <= operands.verify_capacity)
-    write_offsets = out.write_offsets.numpy()
-    write_offsets[: bs + 1] = plan.write_offsets
-    write_offsets[bs + 1 :] = 0
-    out.write_seed_slot_indices.numpy()[:bs] = plan.seeds
-    out.write_num_valid_reqs.fill_(bs)
 
 
 def _translated(operands: PlanOperands, slots: Ints) -> tuple[Ints, Flags | None]:
@@ -112,7 +111,7 @@ def _seeds(operands: PlanOperands, batch: HostBatch) -> tuple[Ints, int]:
     return seeds, INT64_MAX if outside is None else int(having[outside.argmax()])
 
 
-def _entries(operands: PlanOperands, batch: HostBatch) -> tuple[HostEntries, int]:
+def _entries(operands: PlanOperands, batch: HostBatch) -> tuple[Entries, int]:
     """All entries, and the key (see ``OffsetBuffers.faults``) of the first slot outside the look-up table."""
     table = operands.req_to_token.numpy()
     starts = batch.verify_offsets[:-1]
@@ -130,7 +129,7 @@ def _entries(operands: PlanOperands, batch: HostBatch) -> tuple[HostEntries, int
     fault = INT64_MAX if outside is None else 2 * int(outside.argmax())
     if head_outside is not None:
         fault = min(fault, 2 * int(heads[head_outside.argmax()]) + 1)
-    return HostEntries(slots, _tokens(operands, request, positions), positions, prev_slots), fault
+    return Entries(slots, _tokens(operands, request, positions), positions, prev_slots), fault
 
 
 def _tokens(operands: PlanOperands, request: Ints, positions: Ints) -> Ints:

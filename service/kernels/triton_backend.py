@@ -17,7 +17,9 @@ from service.kernels.operands import (
 )
 
 _LONGEST = 2**40
-"""Bound on one unjudged length: above any real one, and low enough that sums of them stay within int64."""
+"""Bound on one unjudged length: above any real one, and low enough that a tile of them adds up within int64."""
+_FARTHEST = 2**62
+"""Where the total of unjudged lengths stays: above any capacity, and low enough that a tile can be added to it."""
 _OFFSETS_BLOCK = 1024
 _ENTRIES_BLOCK = 1024
 _SCATTER_BLOCK = 1024
@@ -83,6 +85,7 @@ def _launch_offsets(operands: PlanOperands, out: OffsetBuffers) -> None:
         out.write_offsets.shape[0],
         HAS_LUT=lut is not None,
         LONGEST=_LONGEST,
+        FARTHEST=_FARTHEST,
         NO_FAULT=INT64_MAX,
         INT32_MAX=INT32_MAX,
         BLOCK=_OFFSETS_BLOCK,

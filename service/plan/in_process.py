@@ -8,6 +8,7 @@ import torch
 
 from service.errors import refusal
 from service.kernels.backend import backend_for
+from service.kernels.host_backend import plan_on_host, store_plan
 from service.kernels.host_batch import HostBatch, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
@@ -117,9 +118,10 @@ def launch_canary_plan_kernels(
 ) -> None:
     """Both plans of a batch, filled in place. Shapes, dtypes and meanings are those of ``service.spec``.
 
-    On a CUDA device this only launches: no synchronisation, safe under graph capture, and values are not judged; an
-    index out of range reads nothing and yields slot -1. On the CPU the host backend runs and values are judged.
-    Elements past the valid counts stay as they are, except that ``write_offsets`` beyond the batch becomes 0.
+    On a CUDA device this only launches: no synchronisation, and safe under graph capture once a first call has
+    compiled the kernels. Values are not judged there; an index out of range reads nothing and yields slot -1.
+    On the CPU the host backend runs and values are judged. Elements past the valid counts stay as they are, except
+    that ``write_offsets`` beyond the batch becomes 0.
 
     Raises ValueError as the contract says, and then changes nothing.
     """
@@ -191,17 +193,14 @@ def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
 
 def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
     device = inputs.req_pool_indices.device
-    batch = _judged(inputs) if device.type == "cpu" else None
-    scratch = torch.empty(inputs.bs + 3, dtype=torch.int64, device=device)
-    faults = scratch[inputs.bs + 1 :]
     offsets = OffsetBuffers(
-        verify_offsets=scratch[: inputs.bs + 1],
+        verify_offsets=torch.empty(inputs.bs + 1, dtype=torch.int64, device=device),
         verify_num_valid=verify.verify_num_valid,
         verify_enable=verify.enable,
         write_offsets=write.write_offsets,
         write_seed_slot_indices=write.write_seed_slot_indices,
         write_num_valid_reqs=write.write_num_valid_reqs,
-        faults=faults,
+        faults=torch.empty(2, dtype=torch.int64, device=device),
     )
     entries = EntryBuffers(
         verify.verify_slot_indices,
@@ -209,9 +208,15 @@ def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
         verify.verify_expected_positions,
         verify.verify_prev_slot_indices,
     )
-    backend_for(device).launch_plan(inputs.operands(verify.verify_slot_indices.shape[0]), offsets, entries)
-    if batch is not None and int(faults.min()) != INT64_MAX:
-        raise slot_outside_lut(inputs, batch, (int(faults[0]), int(faults[1])))
+    operands = inputs.operands(verify.verify_slot_indices.shape[0])
+    if device.type != "cpu":
+        backend_for(device).launch_plan(operands, offsets, entries)
+        return
+    batch = _judged(inputs)
+    plan = plan_on_host(operands, batch, with_entries=True)
+    if min(plan.faults) != INT64_MAX:
+        raise slot_outside_lut(inputs, batch, plan.faults)
+    store_plan(batch, plan, offsets, entries)
 
 
 def _judged(inputs: PlanInputs) -> HostBatch:

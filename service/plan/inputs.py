@@ -14,6 +14,11 @@ from service.spec import (
     PREFIX_LENS,
     REQ_POOL_INDICES,
     REQ_TO_TOKEN,
+    SWA_WINDOW_SIZE,
+    TOKEN_OFFSET,
+    VERIFY_CAPACITY,
+    WRITE_REQ_CAPACITY,
+    ScalarSpec,
     TensorSpec,
 )
 
@@ -51,6 +56,17 @@ class PlanInputs:
     def token_rows(self) -> int:
         """How many rows the token table has; 0 without one."""
         return 0 if self.req_to_verify_expected_tokens is None else self.req_to_verify_expected_tokens.shape[0]
+
+    def scalars(self) -> list[tuple[object, ScalarSpec]]:
+        """The integers, in input order; a capacity that is left to its default is not among them."""
+        named: list[tuple[object, ScalarSpec]] = [
+            (self.swa_window_size, SWA_WINDOW_SIZE),
+            (self.verify_capacity, VERIFY_CAPACITY),
+            (self.write_req_capacity, WRITE_REQ_CAPACITY),
+            (self.kv_token_id_vs_position_offset, TOKEN_OFFSET),
+        ]
+        defaults = (VERIFY_CAPACITY, WRITE_REQ_CAPACITY)
+        return [(value, spec) for value, spec in named if value is not None or spec not in defaults]
 
     def tensors(self) -> list[tuple[torch.Tensor, TensorSpec]]:
         """The tensors that take part, in input order. Valid lengths without a token table do not."""

@@ -7,7 +7,7 @@ import torch
 
 from service.errors import Refusal, refusal
 from service.kernels.backend import Target
-from service.kernels.host_backend import plan_on_host
+from service.kernels.host_backend import Entries, plan_on_host
 from service.kernels.host_batch import HostBatch, Ints, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
@@ -28,16 +28,6 @@ class PlanSizes:
     def enabled(self) -> bool:
         """Whether the entries fit their capacity."""
         return self.verify_total <= self.verify_capacity
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """The verify entries, each [verify_num_valid] int64, or [0] when the plan is not enabled."""
-
-    verify_slot_indices: Ints
-    verify_expected_tokens: Ints
-    verify_expected_positions: Ints
-    verify_prev_slot_indices: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +81,8 @@ def _on_host(job: PlanJob, _: Target, with_entries: bool) -> Plan:
     plan = plan_on_host(operands, job.batch, with_entries=with_entries)
     if min(plan.faults) != INT64_MAX:
         raise slot_outside_lut(job.inputs, job.batch, plan.faults)
-    entries = None
-    if plan.entries is not None:
-        found = plan.entries
-        entries = Entries(found.slots, found.tokens, found.positions, found.prev_slots)
-    elif with_entries:
+    entries = plan.entries
+    if with_entries and entries is None:
         entries = Entries(*(np.empty(0, np.int64) for _ in range(4)))
     write_offsets = np.zeros(job.sizes.write_req_capacity + 1, np.int64)
     write_offsets[: job.sizes.bs + 1] = plan.write_offsets

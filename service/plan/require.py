@@ -1,6 +1,7 @@
 """Owns the single rules on tensors: each ``require_*`` accepts, or raises the contract's error."""
 
 from collections.abc import Iterable
+from types import NoneType
 
 import torch
 
@@ -8,6 +9,7 @@ from service.errors import refusal
 from service.spec import INTEGER_RANGE, Dtype
 
 NamedTensor = tuple[torch.Tensor, str]
+_KIND_OF: dict[type, str] = {bool: "bool", float: "float", str: "string", NoneType: "null"}
 
 
 def require_contiguous(tensor: torch.Tensor, name: str) -> None:
@@ -61,8 +63,11 @@ def require_same_device(reference: torch.Tensor, reference_name: str, tensors: I
             )
 
 
-def require_fits(value: int, name: str, dtype: Dtype) -> None:
-    """Accept an integer that ``dtype`` can hold."""
+def require_integer(value: object, name: str, dtype: Dtype) -> None:
+    """Accept an int, and nothing that merely compares like one, that ``dtype`` can hold."""
+    if type(value) is not int:
+        kind = _KIND_OF.get(type(value), "object")
+        raise refusal("not-an-integer", place=name, kind=kind)
     smallest, largest = INTEGER_RANGE[dtype]
     if not smallest <= value <= largest:
         raise refusal("value-does-not-fit", place=name, value=value, dtype=dtype)

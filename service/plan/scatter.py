@@ -1,7 +1,5 @@
 """The scatter in process: ragged rows into a table, judged as a whole before anything is written."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 
@@ -31,7 +29,9 @@ def launch_scatter_req_token_ids_kernel(
     Raises TypeError for a wrong dtype, ValueError for anything else, and then writes nothing.
     """
     operands = ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out)
-    validate_scatter(operands)
+    _validate_form(operands)
+    if pool_out.device.type == "cpu":
+        _validate_values(operands)
     backend_for(pool_out.device).launch_scatter(operands)
 
 
@@ -44,7 +44,17 @@ def scatter_req_token_ids_torch_reference(
     start_positions: torch.Tensor | None = None,
 ) -> None:
     """The same from a slow reference, one segment at a time, on any device."""
-    validate_scatter(ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out))
+    operands = ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out)
+    _validate_form(operands)
+    _validate_values(
+        ScatterOperands(
+            flat_in.cpu(),
+            offsets.cpu(),
+            req_pool_indices.cpu(),
+            None if start_positions is None else start_positions.cpu(),
+            pool_out.cpu(),
+        )
+    )
     bounds = offsets.tolist()
     starts = [0] * len(req_pool_indices) if start_positions is None else start_positions.tolist()
     for r, row in enumerate(req_pool_indices.tolist()):
@@ -53,8 +63,8 @@ def scatter_req_token_ids_torch_reference(
         pool_out[row, starts[r] : starts[r] + len(segment)] = segment.to(torch.int32)
 
 
-def validate_scatter(operands: ScatterOperands, pool_name: str = "pool_out") -> None:
-    """Accept operands of a scatter; values are judged where they are on the CPU. ``pool_name`` is what messages say."""
+def _validate_form(operands: ScatterOperands) -> None:
+    """Accept operands whose memory layout, dtypes, shapes and devices are right. Reads no element."""
     named = _named(operands)
     for tensor, name in named:
         require_contiguous(tensor, name)
@@ -71,8 +81,6 @@ def validate_scatter(operands: ScatterOperands, pool_name: str = "pool_out") -> 
     if operands.start_positions is not None:
         _require_scatter_len(operands.start_positions, "start_positions", bs, "bs")
     require_same_device(operands.flat_in, "flat_in", named)
-    if operands.pool_out.device.type == "cpu":
-        _ScatterValues(operands, pool_name).validate()
 
 
 def _named(operands: ScatterOperands) -> list[NamedTensor]:
@@ -91,37 +99,25 @@ def _require_scatter_len(tensor: torch.Tensor, name: str, want: int, want_name: 
         raise refusal("scatter-offsets-length", name=name, have=tensor.shape[0], want=want, want_name=want_name)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScatterValues:
-    """The rules on the values of a scatter."""
-
-    operands: ScatterOperands
-    pool_name: str
-
-    def validate(self) -> None:
-        offsets, n = self.operands.offsets.numpy(), self.operands.flat_in.shape[0]
-        if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
-            raise refusal("scatter-offsets-invalid", n=n)
-        rows, (table_rows, columns) = self.operands.req_pool_indices.numpy(), self.operands.pool_out.shape
-        outside = (rows < 0) | (rows >= table_rows)
+def _validate_values(operands: ScatterOperands) -> None:
+    """Accept operands of good form, on the CPU, whose offsets cut the tokens and whose rows and starts exist once."""
+    offsets, n = operands.offsets.numpy(), operands.flat_in.shape[0]
+    if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+        raise refusal("scatter-offsets-invalid", n=n)
+    rows, (table_rows, columns) = operands.req_pool_indices.numpy(), operands.pool_out.shape
+    outside = (rows < 0) | (rows >= table_rows)
+    if outside.any():
+        index = int(outside.argmax())
+        raise refusal("scatter-row-outside-pool", index=index, value=int(rows[index]), pool="pool_out", rows=table_rows)
+    values, first_seen = np.unique(rows, return_index=True)
+    if values.shape != rows.shape:
+        repeated = np.setdiff1d(np.arange(rows.shape[0]), first_seen)
+        raise refusal("scatter-duplicate-row", value=int(rows[repeated[0]]))
+    if operands.start_positions is not None:
+        starts = operands.start_positions.numpy()
+        outside = (starts < 0) | (starts > columns)
         if outside.any():
             index = int(outside.argmax())
             raise refusal(
-                "scatter-row-outside-pool", index=index, value=int(rows[index]), pool=self.pool_name, rows=table_rows
+                "scatter-start-outside-pool", index=index, value=int(starts[index]), pool="pool_out", columns=columns
             )
-        values, first_seen = np.unique(rows, return_index=True)
-        if values.shape != rows.shape:
-            repeated = np.setdiff1d(np.arange(rows.shape[0]), first_seen)
-            raise refusal("scatter-duplicate-row", value=int(rows[repeated[0]]))
-        if self.operands.start_positions is not None:
-            starts = self.operands.start_positions.numpy()
-            outside = (starts < 0) | (starts > columns)
-            if outside.any():
-                index = int(outside.argmax())
-                raise refusal(
-                    "scatter-start-outside-pool",
-                    index=index,
-                    value=int(starts[index]),
-                    pool=self.pool_name,
-                    columns=columns,
-                )

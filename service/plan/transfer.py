@@ -1,5 +1,6 @@
 """Owns how operands travel to a device: all vectors packed into one copy, each table in a copy of its own."""
 
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -36,7 +37,8 @@ def upload(operands: PlanOperands, device: torch.device) -> PlanOperands:
         part.copy_(vector)
     parts = iter(split(staging.to(device, non_blocking=True), lens))
     tokens = operands.req_to_verify_expected_tokens
-    return PlanOperands(
+    return replace(
+        operands,
         req_pool_indices=next(parts),
         prefix_lens=next(parts),
         extend_seq_lens=next(parts),
@@ -44,9 +46,6 @@ def upload(operands: PlanOperands, device: torch.device) -> PlanOperands:
         full_to_swa_index_mapping=None if lut is None else next(parts),
         req_to_verify_expected_tokens=None if tokens is None else tokens.to(device),
         req_to_verify_expected_tokens_valid_lens=None if valid_lens is None else next(parts),
-        swa_window_size=operands.swa_window_size,
-        kv_token_id_vs_position_offset=operands.kv_token_id_vs_position_offset,
-        verify_capacity=operands.verify_capacity,
     )
 
 

@@ -12,13 +12,13 @@ from service.plan.inputs import PlanInputs
 from service.plan.require import (
     require_contiguous,
     require_dtype,
-    require_fits,
+    require_integer,
     require_len,
     require_min_len,
     require_rank,
     require_same_device,
 )
-from service.spec import FULL_TO_SWA_INDEX_MAPPING, REQ_POOL_INDICES, SWA_WINDOW_SIZE, TOKEN_OFFSET, TensorSpec
+from service.spec import FULL_TO_SWA_INDEX_MAPPING, REQ_POOL_INDICES, TensorSpec
 
 DEFAULT_CALLER = "launch_canary_plan_kernels"
 _FAR = 2**62
@@ -42,8 +42,8 @@ def validate_form(inputs: PlanInputs, *, caller: str = DEFAULT_CALLER, buffers: 
     ``buffers``, the entry buffers first, are judged by the same rules after the inputs.
     Raises ``InvalidInput`` (a ValueError).
     """
-    require_fits(inputs.swa_window_size, SWA_WINDOW_SIZE.name, SWA_WINDOW_SIZE.dtype)
-    require_fits(inputs.kv_token_id_vs_position_offset, TOKEN_OFFSET.name, TOKEN_OFFSET.dtype)
+    for value, scalar in inputs.scalars():
+        require_integer(value, scalar.name, scalar.dtype)
     _validate_presence(inputs, caller)
     _validate_capacities(inputs, caller, buffers)
     tensors = inputs.tensors()

@@ -13,7 +13,7 @@ from service.errors import refusal
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
 from service.runtime.device import refusing_out_of_memory
-from service.runtime.plan_codec import decode_plan_inputs, encode_plan
+from service.runtime.plan_codec import decode_plain_plan_inputs, decode_plan_inputs, encode_plan
 
 Compute = Callable[[PlanInputs, bool], Plan]
 """From inputs on the host, and whether entries are wanted, to a plan. Runs on the device thread."""
@@ -100,15 +100,12 @@ class PlanEngine:
     async def _answer(self, body: bytes, with_entries: bool) -> Answer:
         answer = Answer()
         with answer.stage("decode"):
-            inputs = await self._codec(len(body) > self._options.inline_body_bytes, lambda: decode_plan_inputs(body))
+            inputs = await self._decode(body)
         submitted = time.perf_counter()
         began, plan, ended = await _in(self._device_thread, lambda: self._timed_plan(inputs, with_entries))
         answer.stage_seconds |= {"queue": began - submitted, "compute": ended - began}
         with answer.stage("encode"):
-            answer.content = await self._codec(
-                _elements(plan) > _LARGE_ANSWER_ELEMENTS,
-                lambda: encode_plan(plan, self._options.device, self._options.backend),
-            )
+            answer.content = await self._encode(plan)
         return answer
 
     def _timed_plan(self, inputs: PlanInputs, with_entries: bool) -> tuple[float, Plan, float]:
@@ -116,8 +113,17 @@ class PlanEngine:
         plan = self._compute(inputs, with_entries)
         return began, plan, time.perf_counter()
 
-    async def _codec(self, large: bool, work: Callable[[], _T]) -> _T:
-        return await _in(self._codec_threads, work) if large else work()
+    async def _decode(self, body: bytes) -> PlanInputs:
+        inputs = decode_plain_plan_inputs(body) if len(body) <= self._options.inline_body_bytes else None
+        if inputs is not None:
+            return inputs
+        return await _in(self._codec_threads, lambda: decode_plan_inputs(body))
+
+    async def _encode(self, plan: Plan) -> bytes:
+        def encode() -> bytes:
+            return encode_plan(plan, self._options.device, self._options.backend)
+
+        return await _in(self._codec_threads, encode) if _elements(plan) > _LARGE_ANSWER_ELEMENTS else encode()
 
     def _run_warm_up(self) -> None:
         try:

@@ -11,6 +11,8 @@ from service.settings import Settings
 from tests.cases import Case, load_cases
 from tests.running import InProcess, in_process
 
+pytestmark = pytest.mark.triton
+
 SMALL_CASES = sorted(load_cases("plan"), key=lambda case: len(case.response["verify_slot_indices"]))[::12][:14]
 
 

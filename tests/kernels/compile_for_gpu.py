@@ -20,7 +20,7 @@ INT32_POINTERS = {
     "verify_enable_ptr",
     "write_num_valid_reqs_ptr",
 }
-CONSTANTS = {"LONGEST": 2**40, "NO_FAULT": INT64_MAX, "INT32_MAX": INT32_MAX, "BLOCK": 1024}
+CONSTANTS = {"LONGEST": 2**40, "FARTHEST": 2**62, "NO_FAULT": INT64_MAX, "INT32_MAX": INT32_MAX, "BLOCK": 1024}
 
 
 def signature_of(kernel: Any) -> dict[str, str]:

@@ -5,14 +5,21 @@ from typing import Any
 
 import torch
 
-from service.kernels.backend import BackendName, backend_named
+from service.kernels.backend import BackendName, backend_named, triton_is_installed
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers, PlanOperands
 from service.plan.inputs import PlanInputs
 from service.plan.planner import judge
 
+BACKENDS: tuple[BackendName, ...] = ("host", "triton") if triton_is_installed() else ("host",)
+"""What can run here: where Triton has no wheel, the host backend alone."""
 POISON = -77
 GUARD = 5
 """Odd, so that the guarded vectors are not aligned as fresh allocations are."""
+
+
+def device_of(name: BackendName, kernel_device: torch.device) -> torch.device:
+    """Where a backend takes its tensors."""
+    return kernel_device if name == "triton" else torch.device("cpu")
 
 
 class Guarded:

@@ -9,19 +9,13 @@ import torch
 from service.errors import InvalidInput
 from service.kernels.backend import BackendName, Target, backend_named
 from service.kernels.operands import INT64_MAX
+from service.plan import VerifyPlan, WritePlan, launch_canary_plan_kernels
 from service.plan.inputs import PlanInputs
 from service.plan.planner import compute_plan, judge
 from service.plan.reference import plan_reference
 from tests.batches import Shape, draw_batch
 from tests.cases import Case, inputs_of, load_cases
-from tests.kernels.harness import Filled, run_backend
-
-BACKENDS: tuple[BackendName, ...] = ("host", "triton")
-CPU = torch.device("cpu")
-
-
-def device_of(name: BackendName, kernel_device: torch.device) -> torch.device:
-    return kernel_device if name == "triton" else CPU
+from tests.kernels.harness import BACKENDS, Filled, device_of, run_backend
 
 
 def assert_equals_reference(filled: Filled, inputs: PlanInputs) -> None:
@@ -104,6 +98,47 @@ def test_sums_of_lens_are_64_bit(backend: BackendName, kernel_device: torch.devi
     )
     filled = run_backend(backend, inputs, device_of(backend, kernel_device))
     assert filled.write_offsets == [r * (2**31 - 1) for r in range(bs + 1)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_total_beyond_32_bits_overflows_and_is_told(backend: BackendName, kernel_device: torch.device) -> None:
+    bs, cols = 1500, 2**21
+    inputs = PlanInputs(
+        req_pool_indices=torch.ones(bs, dtype=torch.int64),
+        prefix_lens=torch.full((bs,), cols),
+        extend_seq_lens=torch.ones(bs, dtype=torch.int64),
+        req_to_token=torch.arange(2 * cols, dtype=torch.int32).reshape(2, cols),
+        verify_capacity=1,
+    )
+    plan = compute_plan(
+        judge(inputs), Target(device_of(backend, kernel_device), backend_named(backend)), with_entries=True
+    )
+    assert not plan.sizes.enabled
+    assert plan.verify_offsets.tolist() == [r * cols for r in range(bs + 1)]
+    assert plan.write_seed_slot_indices.tolist() == [2 * cols - 1] * bs
+
+
+@pytest.mark.gpu
+def test_a_table_of_more_than_2_to_the_31_cells_is_addressed_right(kernel_device: torch.device) -> None:
+    rows, cols = 2**11 + 1, 2**20
+    table = torch.zeros((rows, cols), dtype=torch.int32, device=kernel_device)
+    table[-1, -3:] = torch.tensor([7, 8, 9], dtype=torch.int32)
+    verify = VerifyPlan.allocate(verify_capacity=2, device=kernel_device)
+    write = WritePlan.allocate(write_req_capacity=1, device=kernel_device)
+    launch_canary_plan_kernels(
+        verify_plan_out=verify,
+        write_plan_out=write,
+        verify_capacity=2,
+        req_pool_indices=torch.tensor([rows - 1], device=kernel_device),
+        prefix_lens=torch.tensor([cols], device=kernel_device),
+        extend_seq_lens=torch.tensor([1], device=kernel_device),
+        req_to_token=table,
+        swa_window_size=2,
+        full_to_swa_index_mapping=torch.arange(10, device=kernel_device),
+    )
+    assert verify.verify_slot_indices.tolist() == [8, 9]
+    assert verify.verify_prev_slot_indices.tolist() == [7, 8]
+    assert write.write_seed_slot_indices.tolist() == [9]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

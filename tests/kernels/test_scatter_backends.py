@@ -1,16 +1,17 @@
 """Both scatter backends against the cases and the reference."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from service.kernels.backend import BackendName, backend_named
 from service.kernels.operands import ScatterOperands
-from service.plan.scatter import scatter_req_token_ids_torch_reference
+from service.plan.scatter import launch_scatter_req_token_ids_kernel, scatter_req_token_ids_torch_reference
 from tests.cases import Case, load_cases
+from tests.kernels.harness import BACKENDS
 
-BACKENDS: tuple[BackendName, ...] = ("host", "triton")
 GUARD_ROWS = 2
 POISON = -77
 
@@ -77,7 +78,18 @@ def test_a_case_is_scattered_as_the_original_does(
         pool_out=torch.tensor(request["pool_out"], dtype=torch.int32),
     )
     assert scatter(backend, operands, kernel_device).tolist() == case.response["pool_out"]
-    assert reference(operands).tolist() == case.response["pool_out"]
+
+
+@pytest.mark.parametrize("launch", [launch_scatter_req_token_ids_kernel, scatter_req_token_ids_torch_reference])
+@pytest.mark.parametrize("case", load_cases("scatter"), ids=lambda case: case.id)
+def test_a_case_is_scattered_through_the_in_process_api(
+    case: Case, launch: Callable[..., None], kernel_device: torch.device
+) -> None:
+    vectors = ("flat_in", "offsets", "req_pool_indices")
+    arguments = {name: torch.tensor(case.request[name], dtype=torch.int64, device=kernel_device) for name in vectors}
+    pool = torch.tensor(case.request["pool_out"], dtype=torch.int32, device=kernel_device)
+    launch(pool_out=pool, **arguments)
+    assert pool.tolist() == case.response["pool_out"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

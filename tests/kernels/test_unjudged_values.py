@@ -9,6 +9,8 @@ from service.kernels.backend import backend_named
 from service.kernels.operands import INT64_MAX, PlanOperands, ScatterOperands
 from tests.kernels.harness import run_operands
 
+pytestmark = pytest.mark.triton
+
 TABLE = torch.tensor([[0, 0, 0], [11, 12, 13], [21, 22, 23]], dtype=torch.int32)
 EXTREMES = (-(2**63), -1, 3, 2**31, 2**62, 2**63 - 1)
 
@@ -52,6 +54,22 @@ def test_a_garbage_prefix_overflows_and_writes_no_entry(prefix: int, kernel_devi
     assert filled.verify_num_valid == 20
     assert filled.write_offsets == list(range(9))
     assert filled.write_seed_slot_indices == [-1] * 7 + [21]
+
+
+@pytest.mark.gpu  # eight million requests are too many for the interpreter
+def test_garbage_prefixes_never_add_up_to_a_plan_that_fits(kernel_device: torch.device) -> None:
+    bs = 2**23  # so many of the longest would wrap a 64-bit sum
+    batch = operands(kernel_device, [1], [2**63 - 1], [0])
+    many = replace(
+        batch,
+        req_pool_indices=batch.req_pool_indices.repeat(bs),
+        prefix_lens=batch.prefix_lens.repeat(bs),
+        extend_seq_lens=batch.extend_seq_lens.repeat(bs),
+    )
+    filled = run_operands("triton", many, 20, bs)
+    assert filled.verify_enable is False
+    assert filled.verify_num_valid == 20
+    assert filled.verify_offsets[-1] == 2**62
 
 
 def test_a_slot_outside_the_lut_becomes_minus_1_and_is_reported(kernel_device: torch.device) -> None:

@@ -137,6 +137,21 @@ def test_values_on_the_cpu_are_judged_before_anything_is_written(launch: Launch)
         assert slot == f"kv-canary: SWA slot {8 if len(lut) == 8 else 13} is outside {LUT} length {len(lut)}"
 
 
+IN_PROCESS_ERRORS = [
+    case
+    for case in load_cases("error")
+    # Faults of the JSON, capacities that no buffer can have, and a capacity that the buffers decide.
+    if not case.id.startswith(("dtype_", "elem_", "ragged_", "verify_capacity_", "write_capacity_", "order_positivity"))
+]
+
+
+@pytest.mark.parametrize("case", IN_PROCESS_ERRORS, ids=lambda case: case.id)
+def test_an_error_case_has_the_contracts_message(case: Case) -> None:
+    inputs = inputs_of(case.request)
+    buffers = poisoned(inputs.verify_capacity or 9, inputs.write_req_capacity or 9, CPU)
+    assert refused(inputs, buffers, launch_canary_plan_kernels) == case.detail
+
+
 LUT = "full_to_swa_index_mapping"
 
 

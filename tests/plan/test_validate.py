@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from service.errors import InvalidInput
-from service.kernels.backend import Target, backend_named
+from service.kernels.backend import BackendName, Target, backend_named
 from service.plan.inputs import PlanInputs
 from service.plan.planner import compute_plan, judge
 from tests.cases import Case, inputs_of, load_cases
+from tests.kernels.harness import BACKENDS, device_of
 
 INT32 = torch.int32
 LUT = "full_to_swa_index_mapping"
@@ -52,11 +53,14 @@ def test_good_inputs_are_accepted() -> None:
 DECODED = [case for case in load_cases("error") if not case.id.startswith(("dtype_", "elem_", "ragged_"))]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", DECODED, ids=lambda case: case.id)
-def test_an_error_case_has_the_contracts_message(case: Case) -> None:
+def test_an_error_case_has_the_contracts_message(case: Case, backend: BackendName, kernel_device: torch.device) -> None:
     inputs = inputs_of(case.request)
     with pytest.raises(ValueError, match="kv-canary: ") as raised:
-        compute_plan(judge(inputs), Target(torch.device("cpu"), backend_named("host")), with_entries=True)
+        compute_plan(
+            judge(inputs), Target(device_of(backend, kernel_device), backend_named(backend)), with_entries=True
+        )
     assert str(raised.value) == case.detail
 
 
@@ -65,8 +69,13 @@ def tall(values: list[int]) -> torch.Tensor:
     return torch.tensor([[value, 0] for value in values])[:, 0]
 
 
-RULES: list[tuple[dict[str, Any], str]] = [
+Rule = tuple[dict[str, Any], str]
+RULES: list[Rule] = [
+    ({"swa_window_size": None}, "swa_window_size must be an integer, got null"),
     ({"swa_window_size": 2**63}, "swa_window_size value 9223372036854775808 does not fit torch.int64"),
+    ({"verify_capacity": 9.0}, "verify_capacity must be an integer, got float"),
+    ({"write_req_capacity": [2]}, "write_req_capacity must be an integer, got object"),
+    ({OFFSET: True}, f"{OFFSET} must be an integer, got bool"),
     ({OFFSET: -(2**31) - 1}, f"{OFFSET} value -2147483649 does not fit torch.int32"),
     (
         {LUT: None},
@@ -114,11 +123,13 @@ def test_a_broken_rule_is_named(change: dict[str, Any], message: str) -> None:
     assert message_of(replace(good(), **change)) == f"kv-canary: {message}"
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.combinations(range(len(RULES)), 2)))
-def test_of_two_broken_rules_the_earlier_one_wins(first: int, second: int) -> None:
-    (early, message), (late, _) = RULES[first], RULES[second]
-    if not early.keys() & late.keys():
-        assert message_of(replace(good(), **late, **early)) == f"kv-canary: {message}"
+PAIRS = [(a, b) for a, b in itertools.combinations(RULES, 2) if not a[0].keys() & b[0].keys()]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS, ids=[f"{a[1]} / {b[1]}" for a, b in PAIRS])
+def test_of_two_broken_rules_the_earlier_one_wins(first: Rule, second: Rule) -> None:
+    (early, message), (late, _) = first, second
+    assert message_of(replace(good(), **late, **early)) == f"kv-canary: {message}"
 
 
 ACCEPTED: list[dict[str, Any]] = [

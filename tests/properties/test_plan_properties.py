@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from service.kernels.backend import BackendName, Target, backend_named
 from service.plan.planner import Plan, compute_plan, judge
 from tests.cases import inputs_of
+from tests.kernels.harness import BACKENDS
 from tests.properties.oracle import oracle
 from tests.properties.strategies import requests
 
-BACKENDS: tuple[BackendName, ...] = ("host", "triton")
 DEVICE = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
