@@ -1,26 +1,15 @@
-"""Device code of the entries pass: slot, expected token, position and predecessor of each entry. Jit bodies only."""
+"""Device code of the entries of a large batch, from offsets that an earlier launch wrote. Jit bodies only."""
 
 import triton
 import triton.language as tl
 
-from service.kernels._offsets_kernel import _window_start
-from service.kernels._owner_kernel import _owner_of
+from service.kernels._batch_kernel import _owner_of
+from service.kernels._tile_kernel import MOST_RUNS, _store_mixed, _store_runs
 
 _SIZES = ["bs", "rows", "cols", "lut_len", "token_rows", "token_cols", "window", "token_offset"]
 
 
-@triton.jit
-def _translate(slots, lut_ptr, lut_len):
-    """Slots through the look-up table: negative ones stay, those outside become -1 and are reported by the caller."""
-    # Bounded by the look-up table: 0 <= slot < lut_len, or nothing is read.
-    translated = tl.load(lut_ptr + slots, mask=(slots >= 0) & (slots < lut_len), other=-1)
-    return tl.where(slots < 0, slots, translated)
-
-
-@triton.jit(
-    do_not_specialize=_SIZES,
-    do_not_specialize_on_alignment=["req_to_token_ptr", "lut_ptr", "tokens_ptr", "valid_lens_ptr"],
-)
+@triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["req_to_token_ptr", "tokens_ptr", "lut_ptr"])
 def _entries_kernel(
     req_pool_indices_ptr,  # [bs] int64
     prefix_lens_ptr,  # [bs] int64
@@ -34,7 +23,7 @@ def _entries_kernel(
     token_ptr,
     position_ptr,
     prev_slot_ptr,
-    faults_ptr,  # [2] int64
+    faults_ptr,  # [2] int64, written only with REPORTS
     bs: tl.int64,
     rows: tl.int64,
     cols: tl.int64,
@@ -45,51 +34,33 @@ def _entries_kernel(
     token_offset: tl.int64,
     HAS_LUT: tl.constexpr,
     HAS_TOKENS: tl.constexpr,
-    LONGEST: tl.constexpr,
-    NO_FAULT: tl.constexpr,
+    REPORTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """A fixed grid strides over the tiles of entries, since only the device knows how many there are."""
+    batch = (req_pool_indices_ptr, prefix_lens_ptr, bs, window)
+    table = (req_to_token_ptr, rows, cols)
+    lut = (lut_ptr, lut_len)
+    tokens = (tokens_ptr, token_rows, token_cols, valid_lens_ptr, token_offset)
+    entries = (slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr)
     total = tl.load(verify_offsets_ptr + bs)
     if tl.load(verify_enable_ptr) == 0:
         total = total * 0
-    first = tl.program_id(0).to(tl.int64) * BLOCK
-    stride = tl.num_programs(0).to(tl.int64) * BLOCK
-    for start in range(first, total, stride):
-        entries = start + tl.arange(0, BLOCK).to(tl.int64)  # [BLOCK]
-        mask = entries < total
-        # The tile's first and last request bound the search of each lane; both lie in [0, bs).
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    while start < total:
+        start = tl.multiple_of(start, BLOCK)
+        end = tl.minimum(total - start, BLOCK)
         low = _owner_of(verify_offsets_ptr, start, start * 0, bs)
-        high = _owner_of(verify_offsets_ptr, tl.minimum(start + BLOCK, total) - 1, low, bs)
-        request = _owner_of(verify_offsets_ptr, entries, low, high + 1)
-
-        row = tl.load(req_pool_indices_ptr + request, mask=mask, other=0)
-        prefix = tl.minimum(tl.maximum(tl.load(prefix_lens_ptr + request, mask=mask, other=0), 0), LONGEST)
-        within = entries - tl.load(verify_offsets_ptr + request, mask=mask, other=0)
-        position = _window_start(prefix, window) + within
-
-        # Bounded by the table: 0 <= row < rows and 0 <= position < cols, or nothing is read.
-        in_row = mask & (row >= 0) & (row < rows)
-        cells = req_to_token_ptr + row * cols + position
-        slot = tl.load(cells, mask=in_row & (position >= 0) & (position < cols), other=-1).to(tl.int64)
-        prev_slot = tl.load(cells - 1, mask=in_row & (position > 0) & (position <= cols), other=-1).to(tl.int64)
-        if HAS_LUT:
-            key = tl.where(slot >= lut_len, 2 * entries, tl.where(prev_slot >= lut_len, 2 * entries + 1, NO_FAULT))
-            first_fault = tl.min(key, 0)
-            if first_fault != NO_FAULT:
-                tl.atomic_min(faults_ptr, first_fault)
-            slot = _translate(slot, lut_ptr, lut_len)
-            prev_slot = _translate(prev_slot, lut_ptr, lut_len)
-
-        token = tl.full((BLOCK,), -1, tl.int64)
-        if HAS_TOKENS:
-            # Bounded by the token table: 0 <= row < token_rows and 0 <= at < min(valid_len, token_cols).
-            at = position + token_offset
-            valid_len = tl.minimum(tl.load(valid_lens_ptr + request, mask=mask, other=0), token_cols)
-            known = mask & (row >= 0) & (row < token_rows) & (at >= 0) & (at < valid_len)
-            token = tl.load(tokens_ptr + row * token_cols + at, mask=known, other=-1).to(tl.int64)
-
-        tl.store(slot_ptr + entries, slot, mask=mask)
-        tl.store(token_ptr + entries, token, mask=mask)
-        tl.store(position_ptr + entries, position, mask=mask)
-        tl.store(prev_slot_ptr + entries, prev_slot, mask=mask)
+        near = tl.minimum(low + MOST_RUNS, bs)
+        if tl.load(verify_offsets_ptr + near) >= start + end:
+            high = _owner_of(verify_offsets_ptr, start + end - 1, low, near) + 1
+            begin = tl.load(verify_offsets_ptr + low)
+            _store_runs(
+                start, end, low, high, begin, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK
+            )  # fmt: skip
+        else:
+            _store_mixed(
+                start, end, low, bs, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS,
+                REPORTS, BLOCK,
+            )  # fmt: skip
+        start += tl.num_programs(0).to(tl.int64) * BLOCK

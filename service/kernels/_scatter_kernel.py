@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from service.kernels._owner_kernel import _owner_of
+from service.kernels._batch_kernel import _owner_of
 
 _SIZES = ["bs", "num_tokens", "rows", "cols"]
 

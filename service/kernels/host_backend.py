@@ -57,7 +57,8 @@ def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBu
         operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, operands.swa_window_size
     )
     plan = plan_on_host(operands, batch, with_entries=entries is not None)
-    offsets.faults.numpy()[:] = plan.faults
+    if offsets.faults is not None:
+        offsets.faults.numpy()[:] = plan.faults
     if min(plan.faults) == INT64_MAX:
         store_plan(batch, plan, offsets, entries)
 

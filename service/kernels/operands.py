@@ -41,7 +41,7 @@ class OffsetBuffers:
 
     ``verify_offsets`` [bs+1] int64, ``verify_num_valid`` [1] int32, ``verify_enable`` [1] int32,
     ``write_offsets`` [write_req_capacity+1] int64, ``write_seed_slot_indices`` [>= bs] int64,
-    ``write_num_valid_reqs`` [1] int32, ``faults`` [2] int64.
+    ``write_num_valid_reqs`` [1] int32, ``faults`` [2] int64 or None.
     """
 
     verify_offsets: torch.Tensor
@@ -50,11 +50,11 @@ class OffsetBuffers:
     write_offsets: torch.Tensor
     write_seed_slot_indices: torch.Tensor
     write_num_valid_reqs: torch.Tensor
-    faults: torch.Tensor
-    """Where the first slot outside the look-up table was read, in plan order; INT64_MAX where none was.
+    faults: torch.Tensor | None
+    """Where the first slot outside the look-up table is read, in plan order; None: nobody asks.
 
-    Element 0: twice the index of the entry, plus 1 when it was read as the predecessor. Element 1: the request
-    whose seed it was.
+    Holds INT64_MAX twice before and, where there is no such slot, after. Element 0: twice the index of the entry,
+    plus 1 when the slot is read as its predecessor. Element 1: the request whose seed it is.
     """
 
 

@@ -93,12 +93,14 @@ def _on_device(job: PlanJob, target: Target, with_entries: bool) -> Plan:
     sizes = job.sizes
     operands = upload(job.inputs.operands(sizes.verify_capacity), target.device)
     count = sizes.verify_total if with_entries and sizes.enabled else 0
-    small, offsets = _offset_buffers(sizes, target.device)
+    small, offsets = _offset_buffers(sizes, target.device, reports=job.inputs.lut_length > 0)
     packed_entries, entries = _entry_buffers(count, target.device)
     target.backend.launch_plan(operands, offsets, entries if count else None)
-    verify_offsets, write_offsets, seeds, faults = (part.numpy() for part in split(small.cpu(), _small_lens(sizes)))
-    if faults.min() != INT64_MAX:
-        raise slot_outside_lut(job.inputs, job.batch, (int(faults[0]), int(faults[1])))
+    verify_offsets, write_offsets, seeds = (part.numpy() for part in split(small.cpu(), _small_lens(sizes)))
+    if offsets.faults is not None:
+        entry_key, request = offsets.faults.tolist()
+        if min(entry_key, request) != INT64_MAX:
+            raise slot_outside_lut(job.inputs, job.batch, (entry_key, request))
     columns = [part.numpy() for part in split(packed_entries.cpu(), [count] * 4)]
     return Plan(sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None)
 
@@ -117,13 +119,13 @@ def slot_outside_lut(inputs: PlanInputs, batch: HostBatch, faults: tuple[int, in
 
 
 def _small_lens(sizes: PlanSizes) -> list[int]:
-    return [sizes.bs + 1, sizes.write_req_capacity + 1, sizes.bs, 2]
+    return [sizes.bs + 1, sizes.write_req_capacity + 1, sizes.bs]
 
 
-def _offset_buffers(sizes: PlanSizes, device: torch.device) -> tuple[torch.Tensor, OffsetBuffers]:
+def _offset_buffers(sizes: PlanSizes, device: torch.device, *, reports: bool) -> tuple[torch.Tensor, OffsetBuffers]:
     """One packed int64 vector that comes back in one copy, and the views of it that the backend fills."""
     packed = torch.empty(packed_len(_small_lens(sizes)), dtype=torch.int64, device=device)
-    verify_offsets, write_offsets, seeds, faults = split(packed, _small_lens(sizes))
+    verify_offsets, write_offsets, seeds = split(packed, _small_lens(sizes))
     # The three int32 scalars of the in-process API repeat what sizes say; here nobody reads them.
     scalars = torch.empty(3, dtype=torch.int32, device=device)
     return packed, OffsetBuffers(
@@ -133,7 +135,7 @@ def _offset_buffers(sizes: PlanSizes, device: torch.device) -> tuple[torch.Tenso
         write_offsets=write_offsets,
         write_seed_slot_indices=seeds,
         write_num_valid_reqs=scalars[2:3],
-        faults=faults,
+        faults=torch.full((2,), INT64_MAX, device=device) if reports else None,
     )
 
 

@@ -9,6 +9,9 @@ from service.kernels.backend import Target
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan, PlanSizes, compute_plan, judge
 
+WARM_UP_BATCHES = (1, 33, 1025)
+"""One size of batch for each way in which the kernels are compiled."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
@@ -35,9 +38,10 @@ class PlanComputer:
 
     def warm_up(self) -> None:
         """Compile and run every kernel variant once, so that no request pays for it."""
-        for lut in (None, torch.arange(4)):
-            for tokens in (None, torch.zeros((2, 2), dtype=torch.int32)):
-                self(_tiny_batch(lut, tokens), True)
+        for bs in WARM_UP_BATCHES:
+            for lut in (None, torch.arange(4)):
+                for tokens in (None, torch.zeros((2, 2), dtype=torch.int32)):
+                    compute_plan(judge(_tiny_requests(bs, lut, tokens)), self.target, with_entries=True)
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:
         for name, have in (
@@ -55,13 +59,13 @@ class PlanComputer:
             raise refusal("plan-too-large", have=sizes.verify_total, limit=self.limits.max_verify_entries)
 
 
-def _tiny_batch(lut: torch.Tensor | None, tokens: torch.Tensor | None) -> PlanInputs:
+def _tiny_requests(bs: int, lut: torch.Tensor | None, tokens: torch.Tensor | None) -> PlanInputs:
     return PlanInputs(
-        req_pool_indices=torch.tensor([1]),
-        prefix_lens=torch.tensor([2]),
-        extend_seq_lens=torch.tensor([1]),
+        req_pool_indices=torch.ones(bs, dtype=torch.int64),
+        prefix_lens=torch.full((bs,), 2),
+        extend_seq_lens=torch.ones(bs, dtype=torch.int64),
         req_to_token=torch.tensor([[0, 0], [2, 3]], dtype=torch.int32),
         full_to_swa_index_mapping=lut,
         req_to_verify_expected_tokens=tokens,
-        req_to_verify_expected_tokens_valid_lens=None if tokens is None else torch.tensor([2]),
+        req_to_verify_expected_tokens_valid_lens=None if tokens is None else torch.full((bs,), 2),
     )

@@ -8,9 +8,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from service.kernels._entries_kernel import _entries_kernel
-from service.kernels._offsets_kernel import _offsets_kernel
+from service.kernels._offsets_kernel import _block_sums_kernel, _offsets_kernel
+from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
-from service.kernels.operands import INT32_MAX, INT64_MAX
 
 INT32_POINTERS = {
     "req_to_token_ptr",
@@ -20,7 +20,8 @@ INT32_POINTERS = {
     "verify_enable_ptr",
     "write_num_valid_reqs_ptr",
 }
-CONSTANTS = {"LONGEST": 2**40, "FARTHEST": 2**62, "NO_FAULT": INT64_MAX, "INT32_MAX": INT32_MAX, "BLOCK": 1024}
+CONSTANTS = {"BATCH_BLOCK": 256, "BLOCK": 256}
+KERNELS = (_plan_kernel, _block_sums_kernel, _offsets_kernel, _entries_kernel, _scatter_kernel)
 
 
 def signature_of(kernel: Any) -> dict[str, str]:
@@ -38,8 +39,8 @@ def signature_of(kernel: Any) -> dict[str, str]:
 
 def main() -> None:
     """Compile and report."""
-    for kernel in (_offsets_kernel, _entries_kernel, _scatter_kernel):
-        flags = [name for name in kernel.arg_names if name.startswith("HAS_")]
+    for kernel in KERNELS:
+        flags = [p.name for p in kernel.params if p.is_constexpr and p.name not in CONSTANTS]
         for values in itertools.product((False, True), repeat=len(flags)):
             constants = CONSTANTS | dict(zip(flags, values, strict=True))
             constexprs = {

@@ -89,6 +89,8 @@ def run_operands(name: BackendName, operands: PlanOperands, room: int, write_req
         vector(1, int32),
         vector(2),
     )
+    assert offsets.faults is not None
+    offsets.faults.fill_(INT64_MAX)
     entries = EntryBuffers(vector(room), vector(room), vector(room), vector(room))
     backend_named(name).launch_plan(operands, offsets, entries)
     guarded.assert_guards_survive()

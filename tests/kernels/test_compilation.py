@@ -1,5 +1,6 @@
 """The kernels compile for a GPU, also where there is none: Triton brings its own assembler."""
 
+import collections
 import os
 import subprocess
 import sys
@@ -17,13 +18,11 @@ def test_every_kernel_variant_compiles_for_a_gpu() -> None:
     environ["PYTHONPATH"] = str(_SCRIPT.parent.parent.parent)
     done = subprocess.run([sys.executable, str(_SCRIPT)], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "_offsets_kernel False cubin",
-        "_offsets_kernel True cubin",
-        "_entries_kernel False False cubin",
-        "_entries_kernel False True cubin",
-        "_entries_kernel True False cubin",
-        "_entries_kernel True True cubin",
-        "_scatter_kernel False cubin",
-        "_scatter_kernel True cubin",
-    ]
+    variants = collections.Counter(line.split()[0] for line in done.stdout.splitlines() if line.endswith(" cubin"))
+    assert variants == {
+        "_plan_kernel": 8,
+        "_block_sums_kernel": 1,
+        "_offsets_kernel": 4,
+        "_entries_kernel": 8,
+        "_scatter_kernel": 2,
+    }

@@ -44,6 +44,11 @@ SHAPES = [
     Shape(bs=33, tokens=True, token_offset=1),
     Shape(bs=33, tokens=True, token_offset=-3, lut=True, window=4),
     Shape(bs=60, padding=1.0),
+    Shape(bs=31, cols=300, tokens=True),
+    Shape(bs=32, cols=200, lut=True, window=150),
+    Shape(bs=255, cols=9),
+    Shape(bs=256, cols=90, lut=True, tokens=True, token_offset=1),
+    Shape(bs=257, cols=90, lut=True, tokens=True, token_offset=1),
     Shape(bs=1023, cols=3),
     Shape(bs=1024, cols=3, tokens=True),
     Shape(bs=1025, cols=3, lut=True, window=2),
@@ -62,7 +67,7 @@ def test_a_random_batch_equals_the_reference(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("total", [1023, 1024, 1025, 2049])
+@pytest.mark.parametrize("total", [255, 256, 257, 1023, 1024, 1025])
 def test_entries_around_a_tile_border_are_all_written(
     total: int, backend: BackendName, kernel_device: torch.device
 ) -> None:
