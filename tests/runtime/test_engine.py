@@ -15,7 +15,7 @@ from service.plan.planner import Plan
 from service.runtime import engine as engine_module
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.engine import Answer, EngineOptions, PlanEngine
-from service.runtime.plan_codec import decode_plan_inputs, encode_plan
+from service.runtime.plan_codec import decode_plain_plan_inputs, decode_plan_inputs, encode_plan
 from tests.running import GOOD_REQUEST, PATIENCE_SECONDS
 
 BODY = orjson.dumps(GOOD_REQUEST)
@@ -62,6 +62,7 @@ def _noting_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return noted
 
     monkeypatch.setattr(engine_module, "decode_plan_inputs", note("decode", decode_plan_inputs))
+    monkeypatch.setattr(engine_module, "decode_plain_plan_inputs", note("decode", decode_plain_plan_inputs))
     monkeypatch.setattr(engine_module, "encode_plan", note("encode", encode_plan))
     return threads
 
@@ -75,6 +76,14 @@ def test_bodies_over_the_inline_limit_are_decoded_in_a_codec_thread(
     threads = _noting_threads(monkeypatch)
     _answers(PlanEngine(_options(inline_body_bytes=inline_body_bytes), compute_right, _nothing), BODY)
     assert threads == {"decode": thread, "encode": "MainThread"}
+
+
+def test_a_small_body_that_is_odd_is_decoded_in_a_codec_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = _noting_threads(monkeypatch)
+    odd = BODY.replace(b"{", b'{"verify_\\u0063apacity": 7, ', 1)
+    answers = _answers(PlanEngine(_options(), compute_right, _nothing), odd)
+    assert orjson.loads(answers[0].content)["verify_enable"] is True
+    assert threads == {"decode": "kv-plan-codec", "encode": "MainThread"}
 
 
 @pytest.mark.parametrize(
