@@ -97,6 +97,7 @@ def _engine_options(settings: Settings, target: Target) -> EngineOptions:
         device=str(target.device),
         backend=target.backend.name,
         max_queued_requests=settings.max_queued_requests,
+        body_timeout_seconds=settings.body_timeout_seconds,
         deadline_seconds=settings.deadline_seconds,
         inline_body_bytes=settings.inline_body_bytes,
         codec_threads=settings.codec_threads,

@@ -72,8 +72,8 @@ def server_config(settings: Settings) -> uvicorn.Config:
         log_level=settings.log_level,
         access_log=False,
         timeout_keep_alive=settings.keep_alive_seconds,
-        # By then every plan is answered; only clients that stall are cut off.
-        timeout_graceful_shutdown=math.ceil(settings.deadline_seconds),
+        # By then every plan is answered or given up.
+        timeout_graceful_shutdown=math.ceil(settings.body_timeout_seconds + settings.deadline_seconds),
         server_header=False,
     )
 

@@ -20,7 +20,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     workers: int = Field(default=1, ge=1, le=64, description="Server processes. All use the configured device.")
     root_path: str = Field(
@@ -49,7 +49,10 @@ class Settings(BaseSettings):
     max_table_cells: int = Field(default=2**26, ge=1, description="Most cells in a table or look-up table.")
     max_verify_entries: int = Field(default=2**22, ge=1, description="Most verify entries in one answer.")
     max_queued_requests: int = Field(
-        default=64, ge=1, description="Most plans being decoded, computed or encoded at once."
+        default=64, ge=1, description="Most plans in progress at once, those whose bodies are arriving among them."
+    )
+    body_timeout_seconds: float = Field(
+        default=20.0, gt=0, le=86400, description="Longest time that a request's body may take to arrive."
     )
     deadline_seconds: float = Field(
         default=30.0, gt=0, le=86400, description="Longest time a plan may take once its body is there."

@@ -5,10 +5,12 @@ import os
 import pytest
 import torch
 
-from service.kernels.backend import triton_is_installed
+from service.kernels.backend import backend_named, triton_is_installed
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+if triton_is_installed():
+    backend_named("triton")  # imported here once, so that no test decides for the others whether it interprets
 
 
 @pytest.fixture(scope="session")

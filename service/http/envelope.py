@@ -1,5 +1,6 @@
 """The outermost layer: puts an id on every answer and makes a problem of every error that is none yet. Pure ASGI."""
 
+import asyncio
 import logging
 
 from starlette.datastructures import MutableHeaders
@@ -24,9 +25,12 @@ class EnvelopeMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = assign_request_id(scope)
         started = replaced = False
 
@@ -44,6 +48,11 @@ class EnvelopeMiddleware:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            # Only the server's stop cancels a request, and it does not wait for what comes of that.
+            if started:
+                raise
+            await problem_response(refusal("shutting-down"), request_id)(scope, receive, send_with_id)
         except ClientDisconnect:
             _logger.info("request %s: the client went away before its body was complete", request_id)
         except Exception:

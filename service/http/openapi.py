@@ -33,6 +33,7 @@ _PLAN_ERRORS: dict[int, tuple[str, dict[str, dict[str, object]]]] = {
             "duplicate-field": {"name": "prefix_lens"},
         },
     ),
+    408: ("The body did not arrive in time.", {"body-timeout": {"limit": 20.0}}),
     413: ("The body exceeds the size limit.", {"body-too-large": {"limit": 67108864}}),
     415: (
         "The body is said to be something other than plain JSON.",
@@ -48,6 +49,7 @@ _PLAN_ERRORS: dict[int, tuple[str, dict[str, dict[str, object]]]] = {
         },
     ),
     429: ("Too many plans are waiting; see Retry-After.", {"queue-full": {"limit": 64}}),
+    431: ("The headers exceed the size limit.", {"headers-too-large": {"limit": 65536}}),
     500: ("A defect of the service.", {"internal-error": {}}),
     503: ("The device cannot take the request now; see Retry-After.", {"out-of-memory": {"device": "cuda:0"}}),
     504: ("The plan was not ready within the deadline.", {"deadline-exceeded": {"limit": 30.0}}),

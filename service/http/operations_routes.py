@@ -36,4 +36,6 @@ def operations_router(engine: PlanEngine, info: Info) -> APIRouter:
         """Device, backend, versions and every setting in force."""
         return info
 
+    router.head("/livez", include_in_schema=False)(livez)
+    router.head("/readyz", include_in_schema=False)(readyz)
     return router

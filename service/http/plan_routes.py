@@ -53,7 +53,7 @@ def plan_router(engine: PlanEngine) -> APIRouter:
 
 async def _answer(engine: PlanEngine, request: Request, *, with_entries: bool) -> Response:
     require_json(request.headers)
-    answer = await engine.answer(await request.body(), with_entries=with_entries)
+    answer = await engine.answer(request.body, with_entries=with_entries)
     return Response(answer.content, headers={"server-timing": _server_timing(answer)}, media_type="application/json")
 
 

@@ -20,18 +20,23 @@ STATUS_OF: dict[str, int] = {
     "bad-request": 400,
     "not-found": 404,
     "method-not-allowed": 405,
+    "body-timeout": 408,
     "body-too-large": 413,
     "unsupported-media-type": 415,
     "unsupported-content-encoding": 415,
     "queue-full": 429,
+    "headers-too-large": 431,
     "internal-error": 500,
     "not-ready": 503,
+    "shutting-down": 503,
     "out-of-memory": 503,
     "deadline-exceeded": 504,
 }
 """Status of every error that is not a 422."""
 
 RETRYABLE = {429, 503}
+_CLOSING = {"body-too-large", "body-timeout", "shutting-down"}
+"""Errors after which the rest of the request is not read."""
 _CODE_OF_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -46,7 +51,7 @@ def problem_response(error: Refusal, request_id: str, status: int | None = None)
     headers = {"x-request-id": request_id}
     if status in RETRYABLE:
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)
-    if error.code == "body-too-large":
+    if error.code in _CLOSING:
         headers["connection"] = "close"
     return Response(problem_body(error, request_id, status), status, headers, PROBLEM_JSON)
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 
+from service.errors import refusal
 from service.kernels import host_backend
 from service.kernels.operands import EntryBuffers, OffsetBuffers, PlanOperands, ScatterOperands
 
@@ -53,5 +54,10 @@ def backend_named(name: BackendName) -> Backend:
 
 
 def backend_for(device: torch.device) -> Backend:
-    """The backend for tensors on ``device``: the kernels on CUDA, the host backend on the CPU."""
+    """The backend for tensors on ``device``: the kernels on CUDA, the host backend on the CPU.
+
+    Raises ``InvalidInput`` for any other device.
+    """
+    if device.type not in ("cpu", "cuda"):
+        raise refusal("unsupported-device", have=device)
     return backend_named("triton" if device.type == "cuda" else "host")

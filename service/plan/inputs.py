@@ -70,7 +70,7 @@ class PlanInputs:
 
     def tensors(self) -> list[tuple[torch.Tensor, TensorSpec]]:
         """The tensors that take part, in input order. Valid lengths without a token table do not."""
-        named = [
+        named: list[tuple[torch.Tensor | None, TensorSpec]] = [
             (self.req_pool_indices, REQ_POOL_INDICES),
             (self.prefix_lens, PREFIX_LENS),
             (self.extend_seq_lens, EXTEND_SEQ_LENS),
@@ -79,7 +79,7 @@ class PlanInputs:
             (self.req_to_verify_expected_tokens, EXPECTED_TOKENS),
             (self._valid_lens_in_use(), EXPECTED_TOKENS_VALID_LENS),
         ]
-        return [(tensor, spec) for tensor, spec in named if tensor is not None]
+        return [(tensor, spec) for tensor, spec in named if tensor is not None or spec.required]  # type: ignore[misc]
 
     def operands(self, verify_capacity: int) -> PlanOperands:
         """The same tensors as a backend takes them, with the capacity that applies."""

@@ -12,6 +12,12 @@ NamedTensor = tuple[torch.Tensor, str]
 _KIND_OF: dict[type, str] = {bool: "bool", float: "float", str: "string", NoneType: "null"}
 
 
+def require_tensor(value: object, name: str) -> None:
+    """Accept a tensor, and nothing that could be made into one."""
+    if not isinstance(value, torch.Tensor):
+        raise refusal("not-a-tensor", name=name, have=type(value).__name__)
+
+
 def require_contiguous(tensor: torch.Tensor, name: str) -> None:
     """Accept a tensor without gaps."""
     if not tensor.is_contiguous():

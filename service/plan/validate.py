@@ -17,6 +17,7 @@ from service.plan.require import (
     require_min_len,
     require_rank,
     require_same_device,
+    require_tensor,
 )
 from service.spec import FULL_TO_SWA_INDEX_MAPPING, REQ_POOL_INDICES, TensorSpec
 
@@ -42,11 +43,13 @@ def validate_form(inputs: PlanInputs, *, caller: str = DEFAULT_CALLER, buffers: 
     ``buffers``, the entry buffers first, are judged by the same rules after the inputs.
     Raises ``InvalidInput`` (a ValueError).
     """
+    tensors = inputs.tensors()
+    for tensor, spec in tensors:
+        require_tensor(tensor, spec.name)
     for value, scalar in inputs.scalars():
         require_integer(value, scalar.name, scalar.dtype)
     _validate_presence(inputs, caller)
     _validate_capacities(inputs, caller, buffers)
-    tensors = inputs.tensors()
     named = [(tensor, spec.name) for tensor, spec in tensors] + [(buffer.tensor, buffer.name) for buffer in buffers]
     for tensor, name in named:
         require_contiguous(tensor, name)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +32,7 @@ class EngineOptions:
     device: str
     backend: str
     max_queued_requests: int
+    body_timeout_seconds: float
     deadline_seconds: float
     inline_body_bytes: int
     codec_threads: int
@@ -76,11 +77,12 @@ class PlanEngine:
         self._device_thread.shutdown(cancel_futures=True)
         self._codec_threads.shutdown(cancel_futures=True)
 
-    async def answer(self, body: bytes, *, with_entries: bool) -> Answer:
+    async def answer(self, read_body: Callable[[], Awaitable[bytes]], *, with_entries: bool) -> Answer:
         """The encoded plan of a JSON body, without its entries unless ``with_entries``.
 
-        Raises ``InvalidInput`` for a body that breaks a rule of the plan, and ``ServingRefusal`` for one that is
-        malformed, over a limit, over the queue or over the deadline, or finds no memory.
+        The body is read only once the plan is admitted. Raises ``InvalidInput`` for a body that breaks a rule of the
+        plan, and ``ServingRefusal`` for one that is malformed, late, over a limit, over the queue or over the deadline,
+        or finds no memory.
         """
         limit = self._options.max_queued_requests
         if self._admitted >= limit:
@@ -88,12 +90,10 @@ class PlanEngine:
         self._admitted += 1
         try:
             with refusing_out_of_memory(self._options.device):
-                async with asyncio.timeout(self._options.deadline_seconds) as deadline:
-                    return await self._answer(body, with_entries)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            raise refusal("deadline-exceeded", limit=self._options.deadline_seconds) from None
+                body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
+                return await _within(
+                    self._options.deadline_seconds, "deadline-exceeded", lambda: self._answer(body, with_entries)
+                )
         finally:
             self._admitted -= 1
 
@@ -142,3 +142,14 @@ def _elements(plan: Plan) -> int:
 
 async def _in(executor: Executor, work: Callable[[], _T]) -> _T:
     return await asyncio.get_running_loop().run_in_executor(executor, work)
+
+
+async def _within(seconds: float, code: str, work: Callable[[], Awaitable[_T]]) -> _T:
+    """What ``work`` returns; the refusal ``code`` if it takes longer than ``seconds``."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await work()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise refusal(code, limit=seconds) from None

@@ -2,7 +2,7 @@
 
 A value whose fields are integers and arrays of integers holds no quote, so it extends to the quote that
 begins the next name. A quote that does not begin a name lies inside a value that is at fault, or in text that is
-not JSON: the body breaks off there, and what was seen before is judged first.
+not JSON: after a bounded look for the next name the body breaks off, and what was seen before is judged first.
 """
 
 import difflib
@@ -22,6 +22,7 @@ from service.wire.json_token import (
 )
 
 _SEARCH_BYTES = 4 * 1024 * 1024
+_PASSED_STRINGS = 1024
 _SHOWN_CHARACTERS = 64
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -117,7 +118,25 @@ def _read_members(body: bytes, position: int) -> Iterator[tuple[str, Span]]:
 
 
 def _next_quote(body: bytes, start: int) -> int:
+    """The quote that begins the next name, the length of the body if there is none.
+
+    A string that no colon follows is an element of the value at ``start``, which is at fault then. So that the fields
+    behind it are judged too, some such strings are passed over.
+    """
     position = string_stop(body, start) if byte_at(body, start) == b'"' else start
+    quote = _find_quote(body, position)
+    for _ in range(_PASSED_STRINGS if byte_at(body, start) == b"[" else 0):
+        try:
+            stop = string_stop(body, quote)
+        except Refusal:
+            break  # the text ends in it, or it is no string: the reader of names says so
+        if byte_at(body, skip_space(body, stop)) == b":":
+            break
+        quote = _find_quote(body, stop)
+    return quote
+
+
+def _find_quote(body: bytes, position: int) -> int:
     while position < len(body):
         quote = body.find(b'"', position, position + _SEARCH_BYTES)
         if quote >= 0:

@@ -1,5 +1,6 @@
 """What only a socket shows: bytes that are no HTTP, lengths that lie, clients that leave, connections that end."""
 
+import contextlib
 import json
 import re
 import socket
@@ -109,3 +110,50 @@ def test_an_answer_does_not_name_the_server_and_tells_its_stages(socket_client: 
     stages = [stage.partition(";dur=")[0] for stage in response.headers["server-timing"].split(", ")]
     assert stages == ["decode", "queue", "compute", "encode"]
     assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "names", [b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c", b"UPGRADE: h2c\r\nConnection: upgrade"]
+)
+@pytest.mark.parametrize("pause", [False, True])
+def test_an_offer_to_upgrade_is_ignored_and_its_body_read(
+    socket_client: httpx.Client, names: bytes, pause: bool
+) -> None:
+    head = b"POST /plan HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%s\r\n\r\n" % (len(GOOD), names)
+    with _connect(socket_client) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in (head, GOOD) if pause else (head + GOOD,):
+            connection.sendall(part)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("line", [b"x-long: ", b"GET /livez?"])
+def test_headers_without_end_are_refused_and_the_connection_closed(socket_client: httpx.Client, line: bytes) -> None:
+    start = line if line.startswith(b"GET") else b"GET /livez HTTP/1.1\r\nhost: x\r\n" + line
+    received = b""
+    with _connect(socket_client) as connection:
+        try:
+            connection.sendall(start)
+            for _ in range(1000):
+                connection.sendall(b"a" * 65536)
+        except OSError:  # the server has closed it
+            pass
+        else:
+            pytest.fail("64 MB of headers were taken")
+        with contextlib.suppress(OSError):
+            received = connection.recv(65536)
+    assert not received or int(received.split()[1]) in (400, 431)
+    _require_still_serving(socket_client)
+
+
+def test_a_long_head_that_ends_is_refused_once(socket_client: httpx.Client) -> None:
+    response = socket_client.get("/livez", headers={"x-long": "a" * 300_000})
+    require_problem(response, "headers-too-large")
+    assert response.status_code == 431
+    assert response.headers["connection"] == "close"
+
+
+def test_many_requests_on_one_connection_are_not_added_up(socket_client: httpx.Client) -> None:
+    for _ in range(20):
+        assert socket_client.get("/livez", headers={"x-long": "a" * 10_000}).status_code == 200

@@ -1,7 +1,8 @@
 """What happens when a plan is slow, fails, finds no memory, or comes before the device is ready."""
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from service.plan.planner import Plan
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.engine import Compute
 from tests.problems import require_good_plan, require_problem
-from tests.running import PATIENCE_SECONDS, host_app, in_process
+from tests.running import GOOD_REQUEST, PATIENCE_SECONDS, host_app, in_process
 
 compute_right = PlanComputer(Target(torch.device("cpu"), backend_named("host")), PlanLimits(10**6, 10**6, 10**6))
 
@@ -153,3 +154,25 @@ def _raiser(error: Exception) -> Callable[[PlanComputer], None]:
         raise error
 
     return warm_up
+
+
+def test_a_body_that_is_still_arriving_holds_a_place_until_it_is_late() -> None:
+    arriving = threading.Event()
+
+    async def stalls() -> AsyncIterator[bytes]:
+        arriving.set()
+        yield b"{"
+        await asyncio.Event().wait()
+
+    with in_process(host_app(max_queued_requests=1, body_timeout_seconds=1.0)) as service:
+        stalled = service.start("POST", "/plan", content=stalls())
+        assert arriving.wait(PATIENCE_SECONDS)
+        while (turned_away := service.post("/plan", json=GOOD_REQUEST)).status_code == 200:
+            assert not stalled.done(), "the stalled body held no place"
+        if not stalled.done():
+            require_problem(turned_away, "queue-full")
+        late = stalled.result(PATIENCE_SECONDS)
+        require_problem(late, "body-timeout")
+        assert late.status_code == 408
+        assert late.headers["connection"] == "close"
+        require_good_plan(service)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -28,6 +28,7 @@ def _options(**changes: Any) -> EngineOptions:
         "device": "cpu",
         "backend": "host",
         "max_queued_requests": 4,
+        "body_timeout_seconds": PATIENCE_SECONDS,
         "deadline_seconds": PATIENCE_SECONDS,
         "inline_body_bytes": 1000,
         "codec_threads": 2,
@@ -39,9 +40,18 @@ def _nothing() -> None:
     """A warm-up of nothing."""
 
 
+def _arrived(body: bytes) -> Callable[[], Awaitable[bytes]]:
+    """A body that is there at once."""
+
+    async def read() -> bytes:
+        return body
+
+    return read
+
+
 def _answers(engine: PlanEngine, *bodies: bytes, with_entries: bool = True) -> list[Answer]:
     async def ask() -> list[Answer]:
-        return await asyncio.gather(*(engine.answer(body, with_entries=with_entries) for body in bodies))
+        return await asyncio.gather(*(engine.answer(_arrived(body), with_entries=with_entries) for body in bodies))
 
     engine.start()
     try:
@@ -148,7 +158,9 @@ def test_closing_waits_for_work_that_runs_and_drops_work_that_waits() -> None:
         return compute_right(inputs, with_entries)
 
     async def ask(engine: PlanEngine) -> list[Answer | BaseException]:
-        asked = asyncio.gather(*(engine.answer(BODY, with_entries=True) for _ in range(2)), return_exceptions=True)
+        asked = asyncio.gather(
+            *(engine.answer(_arrived(BODY), with_entries=True) for _ in range(2)), return_exceptions=True
+        )
         while not begun.is_set():
             await asyncio.sleep(0)
         closing = asyncio.get_running_loop().run_in_executor(None, engine.close)

@@ -2,6 +2,9 @@
 
 import pytest
 
+from service.errors import Refusal
+from service.spec import TensorSpec
+from service.wire.json_body import decode_any_body
 from tests.wire.json_bodies import batch, refusal_message
 
 HEAD = b'{"req_pool_indices": [1], "extend_seq_lens": [1], "req_to_token": [[0], [5]], "prefix_lens": '
@@ -120,3 +123,13 @@ def test_what_was_seen_before_the_text_breaks_off_is_judged_first() -> None:
     assert refusal_message(b'{"prefix_lens": [1, 2.5], "req_to') == (
         "kv-canary: prefix_lens[1] must be an integer, got float"
     )
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("late", ['["b"]', '[[1], "b", 2]', '["' + "x" * 2000 + '", "y"]'])
+def test_a_string_in_an_array_does_not_hide_the_fault_of_an_earlier_field(order: tuple[int, int], late: str) -> None:
+    fields = [TensorSpec("first", ("n",), "int64", ""), TensorSpec("second", ("n",), "int64", "")]
+    members = ['"first": [1.5]', f'"second": {late}']
+    body = "{" + ", ".join(members[i] for i in order) + "}"
+    with pytest.raises(Refusal, match=r"^kv-canary: first\[0\] must be an integer, got float$"):
+        decode_any_body(body.encode(), fields)
