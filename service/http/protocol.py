@@ -24,21 +24,18 @@ class ProblemProtocol(HttpToolsProtocol):
 
     _in_head = True
     _head_bytes = 0
+    _read_bytes = 0
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the connection."""
         if self._in_head:
             data = _without_upgrade(data)
+        self._read_bytes = len(data)
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(refusal("headers-too-large", limit=MAX_HEAD_BYTES))
-
-    def on_message_begin(self) -> None:
-        """The first byte of a request has been read."""
-        self._head_bytes = 0
-        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The head of a request has been read."""
@@ -46,8 +43,9 @@ class ProblemProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """A request has been read to its end; what follows is the head of another."""
+        """A request has been read to its end; what follows is the head of another, counted from the next read on."""
         self._in_head = True
+        self._head_bytes = -self._read_bytes
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the log has the parser's words

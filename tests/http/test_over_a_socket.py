@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.problems import require_problem
-from tests.running import GOOD_REQUEST, GOOD_SLOTS, PATIENCE_SECONDS
+from tests.running import GOOD_REQUEST, GOOD_SLOTS, PATIENCE_SECONDS, host_app, on_socket
 
 GOOD = json.dumps(GOOD_REQUEST).encode()
 
@@ -152,6 +152,25 @@ def test_a_long_head_that_ends_is_refused_once(socket_client: httpx.Client) -> N
     require_problem(response, "headers-too-large")
     assert response.status_code == 431
     assert response.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("kilobytes", [1, 60, 70, 200, 1000])
+@pytest.mark.parametrize("piece", [1000, 65536, 2**20])
+def test_a_body_is_not_taken_for_a_head_however_it_arrives(kilobytes: int, piece: int) -> None:
+    request = GOOD_REQUEST | {"full_to_swa_index_mapping": list(range(100, 100 + kilobytes * 200))}
+    body = json.dumps(request).encode()
+    head = b"POST /plan HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with on_socket(host_app()) as client, _connect(client) as connection:
+        for _ in range(2):
+            for start in range(0, len(head + body), piece):
+                connection.sendall((head + body)[start : start + piece])
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(2 * (head + body))  # pipelined
+        answers = b""
+        while answers.count(b"HTTP/1.1 200") < 2:
+            received = connection.recv(65536)
+            assert received, answers
+            answers += received
 
 
 def test_many_requests_on_one_connection_are_not_added_up(socket_client: httpx.Client) -> None:
