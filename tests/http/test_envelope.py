@@ -68,6 +68,32 @@ def test_a_failure_after_the_answer_began_is_left_to_the_server(caplog: pytest.L
     assert "too late" in caplog.text
 
 
+@pytest.mark.parametrize("began", [True, False])
+def test_a_request_that_the_stop_cancels_is_told_unless_its_answer_has_begun(began: bool) -> None:
+    sent: list[Message] = []
+
+    async def serve(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if began:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise asyncio.CancelledError
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        await _app(serve)(dict(HTTP_SCOPE), receive, send)
+
+    if began:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(run())
+    else:
+        asyncio.run(run())
+    assert [message["status"] for message in sent if "status" in message] == [200 if began else 503]
+
+
 def test_a_failure_before_the_answer_began_is_a_problem_with_one_id() -> None:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("in time")

@@ -15,7 +15,7 @@ from service.plan.planner import compute_plan, judge
 from service.plan.reference import plan_reference
 from tests.batches import Shape, draw_batch
 from tests.cases import Case, inputs_of, load_cases
-from tests.kernels.harness import BACKENDS, Filled, device_of, run_backend
+from tests.kernels.harness import BACKENDS, POISON, Filled, device_of, run_backend
 
 
 def assert_equals_reference(filled: Filled, inputs: PlanInputs) -> None:
@@ -183,6 +183,20 @@ def test_a_window_head_looks_its_predecessor_up_after_itself(
     target = Target(device_of(backend, kernel_device), backend_named(backend))
     message = "" if named is None else f"kv-canary: SWA slot {named} is outside full_to_swa_index_mapping length 10"
     assert message_of(lambda: compute_plan(judge(inputs), target, with_entries=True)) == message
+
+
+def test_the_host_backend_that_finds_a_fault_writes_nothing_else() -> None:
+    inputs = PlanInputs(
+        req_pool_indices=torch.tensor([1]),
+        prefix_lens=torch.tensor([2]),
+        extend_seq_lens=torch.tensor([1]),
+        req_to_token=torch.tensor([[0, 0], [1, 9]], dtype=torch.int32),
+        full_to_swa_index_mapping=torch.arange(9),
+    )
+    filled = run_backend("host", inputs, torch.device("cpu"))
+    assert filled.faults == [2, 0]
+    assert filled.verify_offsets + filled.write_offsets + filled.write_seed_slot_indices == [POISON] * 5
+    assert filled.verify_num_valid == filled.write_num_valid_reqs == POISON
 
 
 def message_of(call: Callable[[], object]) -> str:
