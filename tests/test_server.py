@@ -33,7 +33,9 @@ def _has_ipv6() -> bool:
     return True
 
 
-IPV6 = pytest.param("::1", marks=pytest.mark.skipif(not _has_ipv6(), reason="needs IPv6 on the loopback interface"))
+IPV6 = pytest.param(
+    "::1", marks=pytest.mark.skipif(not _has_ipv6(), reason="needs ::1; turn IPv6 on for the loopback interface")
+)
 GOOD = orjson.dumps(GOOD_REQUEST)
 
 
