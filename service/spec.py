@@ -44,6 +44,50 @@ class ScalarSpec:
     """Smallest value that the plan accepts; None: whatever the dtype holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class TextSpec:
+    """One string that names something: its public name and what it means. Always optional."""
+
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSpec:
+    """One boolean: its public name, what it means and its default. Always optional."""
+
+    name: str
+    sentence: str
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSpec:
+    """One object with fields of its own."""
+
+    name: str
+    fields: tuple["FieldSpec", ...]
+    sentence: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsSpec:
+    """Objects of one kind under names that the caller chooses, in the caller's order. Always required, at least one.
+
+    A name is made of up to 64 letters, digits, `_`, `.` and `-`, and begins with a letter.
+    """
+
+    name: str
+    fields: tuple["FieldSpec", ...]
+    sentence: str
+    most: int
+    """Most objects that there may be."""
+
+
+FieldSpec = TensorSpec | ScalarSpec | TextSpec | FlagSpec | ObjectSpec | ObjectsSpec
+"""Anything that a body may hold."""
+
 REQ_POOL_INDICES = TensorSpec(
     "req_pool_indices",
     ("bs",),
