@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
+from service.http.direct import DirectMiddleware
 from service.http.envelope import EnvelopeMiddleware
 from service.http.error_routes import error_router
 from service.http.limits import BodyLimitMiddleware
@@ -55,10 +56,12 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.include_router(plan_router(engine))
+    plans = plan_router(engine)
+    app.include_router(plans)
     app.include_router(operations_router(engine, service_info(settings, target)))
     app.include_router(error_router())
     install_problem_handlers(app)
+    app.add_middleware(DirectMiddleware, routes=plans.routes)
     app.add_middleware(BodyLimitMiddleware, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(EnvelopeMiddleware)
     _use_own_schema(app)

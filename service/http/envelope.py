@@ -3,11 +3,11 @@
 import asyncio
 import logging
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import refusal
+from service.http.headers import first_value
 from service.http.problems import PROBLEM_JSON, framework_problem, problem_response
 from service.http.request_id import HEADER, assign_request_id
 
@@ -32,15 +32,16 @@ class EnvelopeMiddleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = assign_request_id(scope)
+        id_header = (HEADER, request_id.encode())
         started = replaced = False
 
         async def send_with_id(message: Message) -> None:
             nonlocal started, replaced
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                headers[HEADER] = request_id
-                replaced = message["status"] >= 400 and headers.get("content-type") != PROBLEM_JSON
+                headers = [pair for pair in message.get("headers", ()) if pair[0] != HEADER]
+                message["headers"] = [*headers, id_header]
+                replaced = message["status"] >= 400 and first_value(headers, b"content-type") != PROBLEM_JSON
                 if replaced:
                     await framework_problem(message["status"], request_id)(scope, receive, send)
             if not replaced:

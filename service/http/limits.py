@@ -1,9 +1,9 @@
 """Bounds request bodies before and while they are read. Pure ASGI, outside of everything that buffers."""
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Refusal, refusal
+from service.http.headers import first_value
 from service.http.problems import problem_response
 from service.http.request_id import request_id_of
 
@@ -41,5 +41,5 @@ class BodyLimitMiddleware:
 
 def _content_length(scope: Scope) -> int:
     """The announced length of the body, 0 when there is none; the server has refused malformed ones."""
-    digits = Headers(scope=scope).get("content-length", "")
-    return int(digits[:20]) if digits.isdecimal() else 0
+    digits = first_value(scope["headers"], b"content-length")
+    return int(digits[:20]) if digits is not None and digits.isdecimal() else 0

@@ -63,5 +63,7 @@ class ProblemProtocol(HttpToolsProtocol):
 
 def _without_upgrade(data: bytes) -> bytes:
     """The same bytes of a head, and of what follows it, without the Upgrade header."""
+    if b"pgrade:" not in data and b"PGRADE:" not in data:  # looked for before the bytes are copied apart
+        return data
     head, end, rest = data.partition(_HEAD_END)
-    return _UPGRADE.sub(b"", head) + end + rest if b"pgrade:" in head or b"PGRADE:" in head else data
+    return _UPGRADE.sub(b"", head) + end + rest
