@@ -1,15 +1,22 @@
 """Owns what is raised when a call is refused: exceptions that carry a code of the catalogue. Knows no HTTP status."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from service.catalogue import CATALOGUE
 
 
 class Refusal(Exception):
-    """A refused call: ``code`` is its entry in the catalogue, ``str()`` the message for the caller."""
+    """A refused call: ``code`` is its entry in the catalogue, ``str()`` the message for the caller.
+
+    ``loc`` names the objects of the body, from the outermost, inside which the fault is; the message does not.
+    """
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
+        self.loc: tuple[str, ...] = ()
 
 
 class InvalidInput(Refusal, ValueError):
@@ -36,3 +43,21 @@ def refusal(code: str, **fields: object) -> Refusal:
     """
     entry = CATALOGUE[code]
     return _CLASSES[entry.kind](code, entry.template.format(**fields))
+
+
+@contextmanager
+def within(*names: str) -> Iterator[None]:
+    """Tell a refusal that passes through inside which objects it was raised, from the outermost.
+
+    >>> try:
+    ...     with within("groups"), within("swa"):
+    ...         raise refusal("missing-field", name="prefix_lens")
+    ... except Refusal as fault:
+    ...     fault.loc
+    ('groups', 'swa')
+    """
+    try:
+        yield
+    except Refusal as fault:
+        fault.loc = (*names, *fault.loc)
+        raise

@@ -15,6 +15,8 @@ from service.plan import PlanInputs, VerifyPlan, WritePlan, launch_canary_plan_k
 from service.plan import launch_scatter_req_token_ids_kernel as launch_scatter
 from service.runtime.computer import PlanComputer
 from service.runtime.engine import Compute
+from service.spec import FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, TextSpec
+from service.wire.json_body import decode_any_body
 from tests.problems import require_problem
 from tests.running import GOOD_REQUEST, PATIENCE_SECONDS, host_app, in_process, on_socket
 
@@ -65,6 +67,18 @@ def _launch_on_meta() -> None:
     )
 
 
+OBJECT_FIELDS: tuple[FieldSpec, ...] = (
+    TextSpec("pool", ""),
+    FlagSpec("use", "", default=True),
+    ObjectSpec("plan", (), ""),
+    ObjectsSpec("groups", (), "", most=1),
+)
+
+
+def _decode(body: bytes) -> None:
+    decode_any_body(body, OBJECT_FIELDS)
+
+
 IN_PROCESS: dict[str, Callable[[], None]] = {
     "not-a-tensor": lambda: _launch(prefix_lens=[2]),
     "unsupported-device": _launch_on_meta,
@@ -79,8 +93,15 @@ IN_PROCESS: dict[str, Callable[[], None]] = {
     "scatter-row-outside-pool": lambda: _scatter(req_pool_indices=_int64(0, 2)),
     "scatter-duplicate-row": lambda: _scatter(req_pool_indices=_int64(1, 1)),
     "scatter-start-outside-pool": lambda: _scatter(start_positions=_int64(0, 4)),
+    "not-a-string": lambda: _decode(b'{"groups": {"a": {}}, "pool": 7}'),
+    "text-too-long": lambda: _decode(b'{"groups": {"a": {}}, "pool": "' + b"x" * 65 + b'"}'),
+    "not-a-boolean": lambda: _decode(b'{"groups": {"a": {}}, "use": 0}'),
+    "not-an-object": lambda: _decode(b'{"groups": {"a": {}}, "plan": []}'),
+    "no-objects": lambda: _decode(b'{"groups": {}}'),
+    "too-many-objects": lambda: _decode(b'{"groups": {"a": {}, "b": {}}}'),
+    "object-name-invalid": lambda: _decode(b'{"groups": {"0": {}}}'),
 }
-"""Errors that only the in-process API can meet, and what meets them."""
+"""Errors that POST /plan cannot meet and that are raised in process, and what meets them."""
 
 TOKENS = {"req_to_verify_expected_tokens": [[0, 0], [7, 8]], "req_to_verify_expected_tokens_valid_lens": [2]}
 BODIES: dict[str, dict[str, Any] | bytes] = {

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from service.errors import Refusal, refusal
 from service.spec import TensorSpec
+from service.wire.field_rules import IntArray
 from service.wire.int_text import AT_START, CLOSE, LONGEST_INTEGER_BYTES, NUMBER, OPEN, parse_integers, tokenize
 from service.wire.json_members import Span
 from service.wire.json_token import Token, byte_at, malformed, read_value
 from service.wire.nesting import DEEPEST_LEVEL, Brackets, Nesting
 
 PIECE_BYTES = 1024 * 1024
-
-IntArray = NDArray[np.int32] | NDArray[np.int64]
 
 _SHOWN_DIGITS = 1024
 _SEPARATORS = (b",", b"[", b"]", b" ", b"\n", b"\r", b"\t")

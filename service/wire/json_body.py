@@ -1,29 +1,35 @@
-"""Owns the decoding of a JSON body to the arrays and integers of an operation's fields. Knows no HTTP and no device."""
+"""Owns the decoding of a JSON body to the values of an operation's fields. Knows no HTTP and no device."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from service.errors import refusal
-from service.spec import INTEGER_RANGE, ScalarSpec, TensorSpec
-from service.wire.int_array import PIECE_BYTES, IntArray, decode_int_array, does_not_fit
+from service.errors import refusal, within
+from service.spec import INTEGER_RANGE, FieldSpec, FlagSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
+from service.wire.field_rules import LONGEST_TEXT_BYTES, Value, is_required, named_object
+from service.wire.int_array import PIECE_BYTES, decode_int_array, does_not_fit
 from service.wire.int_text import LONGEST_INTEGER_BYTES
-from service.wire.json_members import Span, require_member_end, split_members
-from service.wire.json_token import byte_at, read_value
+from service.wire.json_members import Members, Span, require_member_end, split_members
+from service.wire.json_token import Token, byte_at, read_name, read_value
 from service.wire.small_body import SMALL_BODY_BYTES, decode_small_body
 
 
-def decode_json_body(body: bytes, fields: Sequence[TensorSpec | ScalarSpec]) -> dict[str, IntArray | int]:
-    """The fields that ``body`` gives, by name: an array of the field's dtype and the text's rank, or an integer.
+def decode_json_body(body: bytes, fields: Sequence[FieldSpec]) -> dict[str, Value]:
+    """The fields that ``body`` gives, by name: an array of the field's dtype and the text's rank, an integer, a text,
+    a boolean, or the fields of an object.
 
-    Optional fields that are absent or null are left out, defaults are not filled in. Refused, in this order: a body
-    that is no JSON object or has a name twice or one that is not in ``fields``; a required field that is missing;
-    then, field by field in the order of ``fields``, the first fault in reading order. Text that is not JSON is refused
-    wherever it is first noticed.
+    Optional fields that are absent or null are left out, defaults are not filled in. Objects under chosen names keep
+    the order of the body, all else has that of ``fields``. Refused, in this order: a body that is no JSON object; where
+    an object, at any depth, has a name twice or one that is not in its fields or may not be chosen, or too many chosen
+    ones; then, field by field in the order of ``fields``, the first fault in reading order, an object's first being a
+    required field that is missing. Text that is not JSON is refused wherever it is first noticed.
 
     >>> fields = [TensorSpec("lens", ("bs",), "int64", ""), ScalarSpec("n", "int64", "")]
     >>> decode_json_body(b'{"n": 7, "lens": [1, 2]}', fields)
     {'lens': array([1, 2]), 'n': 7}
+    >>> decode_json_body(b'{"groups": {"swa": {"n": 7}}}', [ObjectsSpec("groups", (fields[1],), "", most=2)])
+    {'groups': {'swa': {'n': 7}}}
     """
     if len(body) <= SMALL_BODY_BYTES:
         decoded = decode_small_body(body, fields)
@@ -32,48 +38,89 @@ def decode_json_body(body: bytes, fields: Sequence[TensorSpec | ScalarSpec]) -> 
     return decode_any_body(body, fields)
 
 
-def decode_any_body(
-    body: bytes, fields: Sequence[TensorSpec | ScalarSpec], piece_bytes: int = PIECE_BYTES
-) -> dict[str, IntArray | int]:
+def decode_any_body(body: bytes, fields: Sequence[FieldSpec], piece_bytes: int = PIECE_BYTES) -> dict[str, Value]:
     """What ``decode_json_body`` returns, for a body of any length: this function is its definition."""
-    members = split_members(body, [field.name for field in fields])
-    if not members.break_off:
-        _require_fields(members.spans, fields)
-    decoded: dict[str, IntArray | int] = {}
-    for field in fields:
-        span = members.spans.get(field.name)
-        if span is None:
-            continue
-        if isinstance(field, TensorSpec) and byte_at(body, span.start) == b"[":
-            value, stop = decode_int_array(body, span, field, piece_bytes)
-            decoded[field.name] = value
-        else:
-            integer, stop = _decode_integer(body, span, field)
-            if integer is not None:
-                decoded[field.name] = np.array(integer, field.dtype) if isinstance(field, TensorSpec) else integer
-        require_member_end(body, stop, span)
-    if members.break_off:
-        raise members.break_off
+    members, break_off = split_members(body, fields)
+    decoded = _Decoder(body, piece_bytes).decode_members(members)
+    if break_off:
+        raise break_off
     return decoded
 
 
-def _require_fields(spans: dict[str, Span], fields: Sequence[TensorSpec | ScalarSpec]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    body: bytes
+    piece_bytes: int
+
+    def decode_members(self, members: Members) -> dict[str, Value]:
+        """The values of an object's fields."""
+        fields = _fields_of(members)
+        if members.closed:
+            _require_fields(members, fields)
+        decoded: dict[str, Value] = {}
+        for field in fields:
+            member = members.values.get(field.name)
+            if isinstance(member, Members):
+                with within(field.name):
+                    decoded[field.name] = self.decode_members(member)
+            elif member:
+                value, stop = self._decode_value(member, field)
+                if value is not None:
+                    decoded[field.name] = value
+                require_member_end(self.body, stop, member)
+        return decoded
+
+    def _decode_value(self, span: Span, field: FieldSpec) -> tuple[Value | None, int]:
+        """The value in ``span``, None for a null that means absent, and the position after it."""
+        if isinstance(field, TensorSpec) and byte_at(self.body, span.start) == b"[":
+            return decode_int_array(self.body, span, field, self.piece_bytes)
+        token = read_value(self.body, span.start)
+        if token.kind == "null" and not is_required(field):
+            return None, token.stop
+        if isinstance(field, TensorSpec | ScalarSpec):
+            integer = self._integer(token, field)
+            return np.array(integer, field.dtype) if isinstance(field, TensorSpec) else integer, token.stop
+        if isinstance(field, TextSpec):
+            return self._text(token, field.name)
+        if not isinstance(field, FlagSpec):
+            raise refusal("not-an-object", place=field.name, kind=token.kind)
+        if token.kind != "bool":
+            raise refusal("not-a-boolean", place=field.name, kind=token.kind)
+        return byte_at(self.body, token.start) == b"t", token.stop
+
+    def _integer(self, token: Token, field: TensorSpec | ScalarSpec) -> int:
+        if token.kind != "integer":
+            raise refusal("not-an-integer", place=field.name, kind=token.kind)
+        lowest, highest = INTEGER_RANGE[field.dtype]
+        # Python refuses to convert thousands of digits, and none of them would fit.
+        if token.stop - token.start <= LONGEST_INTEGER_BYTES:
+            value = int(self.body[token.start : token.stop])
+            if lowest <= value <= highest:
+                return value
+        raise does_not_fit(self.body, token, field.name, field.dtype)
+
+    def _text(self, token: Token, place: str) -> tuple[str, int]:
+        """The text and the position after it. Half of a surrogate pair is no text."""
+        if token.kind != "string":
+            raise refusal("not-a-string", place=place, kind=token.kind)
+        text, stop = read_name(self.body, token.start)
+        if len(text.encode(errors="surrogatepass")) > LONGEST_TEXT_BYTES or not _is_unicode(text):
+            raise refusal("text-too-long", place=place, limit=LONGEST_TEXT_BYTES)
+        return text, stop
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _fields_of(members: Members) -> Sequence[FieldSpec]:
+    inside = members.inside
+    return [named_object(name, inside) for name in members.values] if isinstance(inside, ObjectsSpec) else inside
+
+
+def _require_fields(members: Members, fields: Sequence[FieldSpec]) -> None:
+    if isinstance(members.inside, ObjectsSpec) and not members.values:
+        raise refusal("no-objects", name=members.inside.name)
     for field in fields:
-        if isinstance(field, TensorSpec) and field.required and field.name not in spans:
+        if is_required(field) and field.name not in members.values:
             raise refusal("missing-field", name=field.name)
-
-
-def _decode_integer(body: bytes, span: Span, field: TensorSpec | ScalarSpec) -> tuple[int | None, int]:
-    """The integer in ``span``, None for a null that means absent, and the position after it."""
-    token = read_value(body, span.start)
-    if token.kind == "null" and not (isinstance(field, TensorSpec) and field.required):
-        return None, token.stop
-    if token.kind != "integer":
-        raise refusal("not-an-integer", place=field.name, kind=token.kind)
-    lowest, highest = INTEGER_RANGE[field.dtype]
-    # Python refuses to convert thousands of digits, and none of them would fit.
-    if token.stop - token.start <= LONGEST_INTEGER_BYTES:
-        value = int(body[token.start : token.stop])
-        if lowest <= value <= highest:
-            return value, token.stop
-    raise does_not_fit(body, token, field.name, field.dtype)

@@ -1,18 +1,17 @@
 """Owns the bodies that the tests of the decoder share: batches built from parts, and how every decoder answers them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.errors import Refusal
-from service.spec import PLAN_INPUTS
+from service.spec import PLAN_INPUTS, FieldSpec
+from service.wire.field_rules import Value
 from service.wire.json_body import decode_any_body, decode_json_body
 
-Answer = Mapping[str, NDArray[Any] | int]
+Answer = Mapping[str, Value]
 
 PIECES = (21, 22, 37, 1024 * 1024)
 """Sizes in which the decoder of any body is made to read its arrays."""
@@ -25,10 +24,10 @@ def batch(**parts: str) -> bytes:
     return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in {**BATCH, **parts}.items()) + "}").encode()
 
 
-def answers(body: bytes) -> list[Answer | str]:
+def answers(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> list[Answer | str]:
     """What every decoder answers: the fields, or the message of the refusal."""
-    decoders: list[Callable[[], Answer]] = [partial(decode_json_body, body, PLAN_INPUTS)]
-    decoders += [partial(decode_any_body, body, PLAN_INPUTS, piece) for piece in PIECES]
+    decoders: list[Callable[[], Answer]] = [partial(decode_json_body, body, fields)]
+    decoders += [partial(decode_any_body, body, fields, piece) for piece in PIECES]
     found: list[Answer | str] = []
     for decode in decoders:
         try:
@@ -38,23 +37,26 @@ def answers(body: bytes) -> list[Answer | str]:
     return found
 
 
-def refusal_message(body: bytes) -> str:
+def refusal_message(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> str:
     """The message with which every decoder refuses."""
-    (message,) = {answer if isinstance(answer, str) else f"accepted: {answer}" for answer in answers(body)}
+    (message,) = {answer if isinstance(answer, str) else f"accepted: {answer}" for answer in answers(body, fields)}
     return message
 
 
 def require_same(have: Answer | str, want: Answer) -> None:
-    """Equal names, values, dtypes and shapes, in arrays that are contiguous."""
+    """Equal names in the same order, values, dtypes and shapes, in arrays that are contiguous."""
     assert not isinstance(have, str), have
-    assert have.keys() == want.keys()
+    assert list(have) == list(want)
     for name, value in want.items():
         other = have[name]
-        if isinstance(value, int):
-            assert type(other) is int
-            assert other == value
-        else:
+        if isinstance(value, dict):
+            assert isinstance(other, dict)
+            require_same(other, value)
+        elif isinstance(value, np.ndarray):
             assert isinstance(other, np.ndarray)
             assert (other.dtype, other.shape) == (value.dtype, value.shape)
             assert other.flags.c_contiguous
             np.testing.assert_array_equal(other, value)
+        else:
+            assert type(other) is type(value)
+            assert other == value

@@ -1,0 +1,37 @@
+"""Owns what the decoders of a body agree on: what a field's value is, which fields must be there, which names may be.
+
+Knows no JSON.
+"""
+
+import re
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.spec import FieldSpec, ObjectSpec, ObjectsSpec, TensorSpec
+
+IntArray = NDArray[np.int32] | NDArray[np.int64]
+
+Value: TypeAlias = IntArray | int | bool | str | dict[str, "Value"]
+"""What a field's value becomes."""
+
+LONGEST_TEXT_BYTES = 64
+"""Bytes of the longest text that a field holds, in UTF-8."""
+
+_OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def is_required(field: FieldSpec) -> bool:
+    """Whether a body must give ``field``, and may not give null for it."""
+    return isinstance(field, ObjectsSpec) or (isinstance(field, TensorSpec | ObjectSpec) and field.required)
+
+
+def is_object_name(name: str) -> bool:
+    """Whether ``name`` may be chosen for one of the objects of an ``ObjectsSpec``."""
+    return _OBJECT_NAME.fullmatch(name) is not None
+
+
+def named_object(name: str, objects: ObjectsSpec) -> ObjectSpec:
+    """One of the ``objects``, under the name that was chosen for it."""
+    return ObjectSpec(name, objects.fields, objects.sentence, required=True)
