@@ -1,9 +1,9 @@
-# Targets: serve, test, lint, openapi, clean. Each makes its own virtual environment in .venv with the pinned versions.
+# Targets: serve, test, lint, openapi, bench, clean. Each makes its own virtual environment in .venv with the pinned versions.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint docker/constraints.txt
 
-.PHONY: serve test lint openapi clean
+.PHONY: serve test lint openapi bench clean
 
 serve: .venv/installed
 	$(BIN)/kv-plan serve
@@ -20,6 +20,9 @@ lint: .venv/installed-dev
 
 openapi: .venv/installed
 	$(BIN)/kv-plan openapi
+
+bench: .venv/installed
+	$(BIN)/kv-plan bench
 
 clean:
 	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -1,4 +1,4 @@
-"""The command line: serve, openapi, plan, selftest, info. Wires options to the service and decides nothing else."""
+"""The command line: serve, openapi, plan, selftest, bench, info. Wires options to the service, decides nothing else."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from service.app import create_app, plan_limits, service_info
+from service.bench.command import run_bench
 from service.console import print_plan
 from service.errors import Refusal
 from service.http.openapi import openapi_text
@@ -98,6 +99,12 @@ def selftest(device: Device = None) -> None:
     failures = run_selftest(create_app(settings), Console())
     if failures:
         _fail(f"{failures} checks of the self-test failed")
+
+
+@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def bench(context: typer.Context) -> None:
+    """Measure the service against baselines; bench --help tells its options."""
+    raise typer.Exit(run_bench(context.args, "kv-plan bench"))
 
 
 @cli.command()
