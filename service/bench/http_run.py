@@ -8,7 +8,7 @@ from statistics import median
 from service.bench.baselines import DRAINED
 from service.bench.equality import expected_plan, require_same_plan
 from service.bench.http_scenarios import INLINE_JSON, POOL, SCENARIOS, Form, HttpScenario, pool_body
-from service.bench.load import Bounds, Call, LoadError, Round, percentile, request_bytes, run_round
+from service.bench.load import Bounds, Call, Round, percentile, request_bytes, run_round
 from service.bench.servers import DRAIN, ECHO, SERVICE, Program, RunningServer, ServerError
 from service.plan.inputs import PlanInputs
 
@@ -62,7 +62,7 @@ def measure(
     """The result of each scenario, in order; ``begin`` is told of every cell before it is measured.
 
     Raises ``DifferentAnswer`` before anything of a scenario is measured if a server's plan is not the reference's,
-    and ``LoadError`` or ``ServerError`` for a server that does not answer.
+    and ``ServerError`` for a server that does not answer.
     """
     for scenario in SCENARIOS:
         inputs = scenario.inputs()
@@ -120,8 +120,8 @@ def _cells(calls: Mapping[str, Call], scenario: HttpScenario, concurrency: int, 
     for number, (name, call) in product(range(options.rounds + 1), calls.items()):
         try:
             done = run_round(call, concurrency, bounds if number else warm_up)
-        except LoadError as error:
-            raise LoadError(f"{name}, {scenario.name}, {concurrency} at a time: {error}") from error
+        except ServerError as error:
+            raise ServerError(f"{name}, {scenario.name}, {concurrency} at a time: {error}") from error
         if number:
             measured[name].append(done)
     return [_cell(scenario, concurrency, name, measured) for name in calls]

@@ -9,14 +9,12 @@ from typing import Any, TypeVar, cast
 
 import httptools
 
+from service.bench.servers import ServerError
+
 _PATIENCE_SECONDS = 120.0
 """Longest time that no answer comes before the server counts as stuck."""
 _SHOWN_BYTES = 200
 _T = TypeVar("_T")
-
-
-class LoadError(RuntimeError):
-    """A server that did not answer as it must; the message says what it did instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def run_round(call: Call, concurrency: int, bounds: Bounds) -> Round:
     """One round of a call, at most ``concurrency`` requests in flight, each on a connection of its own.
 
-    Raises ``LoadError`` for the first answer that is not 200 with the expected body, and for a connection that fails.
+    Raises ``ServerError`` for the first answer that is not 200 with the expected body, and for a connection that fails.
     """
     return _run(_drive(call, min(concurrency, bounds.requests), bounds))
 
@@ -104,7 +102,7 @@ async def _drive(call: Call, concurrency: int, bounds: Bounds) -> Round:
         await _finished(tally)
         busy = time.process_time() - busy
     except OSError as error:
-        raise LoadError(f"cannot connect to port {call.port}: {error.strerror}") from error
+        raise ServerError(f"cannot connect to port {call.port}: {error.strerror}") from error
     finally:
         for connection in connections:
             connection.close()
@@ -120,7 +118,7 @@ async def _finished(tally: "_Tally") -> None:
         if done:
             return tally.finished.result()
         if answered == len(tally.latencies):
-            raise LoadError(f"no answer for {_PATIENCE_SECONDS:g} seconds")
+            raise ServerError(f"no answer for {_PATIENCE_SECONDS:g} seconds")
         answered = len(tally.latencies)
 
 
@@ -162,7 +160,7 @@ class _Tally:
     def fail(self, words: str) -> None:
         """End the round with an error."""
         if not self.finished.done():
-            self.finished.set_exception(LoadError(words))
+            self.finished.set_exception(ServerError(words))
 
 
 class _Connection(asyncio.Protocol):

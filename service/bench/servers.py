@@ -34,7 +34,7 @@ _UVICORN = (
 
 
 class ServerError(RuntimeError):
-    """A server that did not start or does not answer; the message has the end of what it wrote."""
+    """A server that did not start or did not answer as it must; the message says what it did instead."""
 
 
 @dataclass(frozen=True, slots=True)

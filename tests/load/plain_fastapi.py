@@ -77,6 +77,7 @@ def create_app() -> FastAPI:
     """The application, on the device that KV_PLAN_DEVICE names; auto is a GPU if there is one."""
     name = os.environ.get("KV_PLAN_DEVICE", "auto")
     device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    torch.set_num_threads(1)  # threads of one small operation wait for each other longer than they work
     app = FastAPI()
 
     # Not a plain function: a hop to a thread costs small batches more than the event loop loses to large ones.

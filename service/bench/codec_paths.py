@@ -1,0 +1,113 @@
+"""Owns the ways between JSON text and arrays that are compared. A new one is one entry here.
+
+Each imports its package when it runs, so that a machine without the package can measure the others.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from service.bench.batches import BatchShape, draw_batch, table_fields, vector_fields
+from service.plan.inputs import PlanInputs
+from service.spec import TensorSpec
+
+Arrays = dict[str, NDArray[np.int32] | NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodePath:
+    """One way from a body to arrays of the fields' dtypes."""
+
+    name: str
+    needs: tuple[str, ...]
+    run: Callable[[bytes, list[TensorSpec]], Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodePath:
+    """One way from the arrays of a plan to compact JSON text."""
+
+    name: str
+    needs: tuple[str, ...]
+    run: Callable[[Arrays], bytes]
+
+
+def body_of(rows: int, cols: int) -> tuple[bytes, list[TensorSpec], Arrays]:
+    """A body with a table of that size, its fields, and the arrays that it describes."""
+    inputs = draw_batch(BatchShape("codec", (1,) * (rows - 1), rows, cols))
+    body = json.dumps(vector_fields(inputs) | table_fields(inputs), separators=(",", ":")).encode()
+    return body, [spec for _, spec in inputs.tensors()], _arrays(inputs)
+
+
+def plan_of(entries: int) -> Arrays:
+    """Arrays such as a plan of so many verify entries has."""
+    generator = np.random.default_rng(20)
+    slots = generator.permutation(entries)
+    return {
+        "verify_slot_indices": slots,
+        "verify_expected_tokens": np.full(entries, -1),
+        "verify_expected_positions": np.arange(entries) % 4096,
+        "verify_prev_slot_indices": np.roll(slots, 1),
+    }
+
+
+def _arrays(inputs: PlanInputs) -> Arrays:
+    return {spec.name: tensor.numpy() for tensor, spec in inputs.tensors()}
+
+
+def _json_and_torch(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    fields = json.loads(body)
+    return {spec.name: torch.tensor(fields[spec.name], dtype=getattr(torch, spec.dtype)).numpy() for spec in specs}
+
+
+def _orjson_and_numpy(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    import orjson
+
+    fields = orjson.loads(body)
+    return {spec.name: np.array(fields[spec.name], spec.dtype) for spec in specs}
+
+
+def _service_strict(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    from service.wire.json_body import decode_any_body
+
+    return decode_any_body(body, specs)
+
+
+def _service_small(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    from service.wire.small_body import decode_small_body
+
+    return decode_small_body(body, specs) or {}
+
+
+def _json_dumps(arrays: Arrays) -> bytes:
+    return json.dumps({name: array.tolist() for name, array in arrays.items()}, separators=(",", ":")).encode()
+
+
+def _orjson_lists(arrays: Arrays) -> bytes:
+    import orjson
+
+    return orjson.dumps({name: array.tolist() for name, array in arrays.items()})
+
+
+def _service_encoder(arrays: Arrays) -> bytes:
+    from service.wire.json_answer import encode_json
+
+    return encode_json(arrays)
+
+
+DECODE_PATHS = (
+    DecodePath("json, torch.tensor", (), _json_and_torch),
+    DecodePath("orjson, numpy.array", ("orjson",), _orjson_and_numpy),
+    DecodePath("the service, any body", ("orjson",), _service_strict),
+    DecodePath("the service, small bodies", ("orjson",), _service_small),
+)
+ENCODE_PATHS = (
+    EncodePath("json.dumps of lists", (), _json_dumps),
+    EncodePath("orjson.dumps of lists", ("orjson",), _orjson_lists),
+    EncodePath("the service", ("orjson",), _service_encoder),
+)
+"""The first of each is what the others are compared with: it needs nothing but Python and torch."""
