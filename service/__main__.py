@@ -14,6 +14,7 @@ from service.bench.command import run_bench
 from service.console import print_plan
 from service.errors import Refusal
 from service.http.openapi import openapi_text
+from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer
 from service.runtime.device import DeviceError, refusing_out_of_memory, resolve_target
 from service.runtime.plan_codec import decode_plan_inputs, encode_plan
@@ -80,10 +81,10 @@ def plan(
     """Compute one plan here, without a server. Exit code 1 and the message for a batch that is refused."""
     settings = _settings(device=device)
     target = resolve_target(settings.device, settings.kernels)
-    compute = PlanComputer(target, plan_limits(settings))
+    compute = PlanComputer(Workspace(target), plan_limits(settings))
     try:
         with refusing_out_of_memory(str(target.device)):
-            computed = compute(decode_plan_inputs(_read(file)), True)
+            (computed,) = compute([decode_plan_inputs(_read(file))], True)
     except Refusal as error:
         _fail(error.detail)
     if table:

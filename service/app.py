@@ -16,12 +16,16 @@ from service.http.limits import BodyLimitMiddleware
 from service.http.openapi import build_openapi
 from service.http.operations_routes import operations_router
 from service.http.plan_routes import plan_router
+from service.http.pool_routes import pool_router
 from service.http.problems import install_problem_handlers
 from service.http.schemas import Info, SettingInfo
 from service.kernels.backend import Target
+from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.device import resolve_target, versions
-from service.runtime.engine import Compute, EngineOptions, PlanEngine
+from service.runtime.engine import Engine, EngineOptions
+from service.runtime.operations import Compute, Operations
+from service.runtime.pools import PoolStore
 from service.settings import Settings, load_settings, variable_of
 
 _DESCRIPTION = (
@@ -37,8 +41,16 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
     Raises ``DeviceError`` when the machine lacks the configured device or backend.
     """
     target = resolve_target(settings.device, settings.kernels)
-    computer = PlanComputer(target, plan_limits(settings))
-    engine = PlanEngine(_engine_options(settings, target), compute or computer, computer.warm_up)
+    computer = PlanComputer(Workspace(target), plan_limits(settings))
+    engine = Engine(_engine_options(settings, target), computer.warm_up)
+    operations = Operations(
+        compute=compute or computer,
+        pools=PoolStore(computer.workspace, settings.max_resident_bytes),
+        limits=computer.limits,
+        signature={"device": str(target.device), "backend": target.backend.name},
+        quick=compute is None and target.backend.name == "host",
+        workers=settings.workers,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -56,12 +68,13 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    plans = plan_router(engine)
+    plans, pools = plan_router(engine, operations), pool_router(engine, operations)
     app.include_router(plans)
+    app.include_router(pools)
     app.include_router(operations_router(engine, service_info(settings, target)))
     app.include_router(error_router())
     install_problem_handlers(app)
-    app.add_middleware(DirectMiddleware, routes=plans.routes)
+    app.add_middleware(DirectMiddleware, routes=[*plans.routes, *pools.routes])
     app.add_middleware(BodyLimitMiddleware, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(EnvelopeMiddleware)
     _use_own_schema(app)
@@ -98,7 +111,6 @@ def plan_limits(settings: Settings) -> PlanLimits:
 def _engine_options(settings: Settings, target: Target) -> EngineOptions:
     return EngineOptions(
         device=str(target.device),
-        backend=target.backend.name,
         max_queued_requests=settings.max_queued_requests,
         body_timeout_seconds=settings.body_timeout_seconds,
         deadline_seconds=settings.deadline_seconds,

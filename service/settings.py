@@ -48,8 +48,11 @@ class Settings(BaseSettings):
     )
     max_table_cells: int = Field(default=2**26, ge=1, description="Most cells in a table or look-up table.")
     max_verify_entries: int = Field(default=2**22, ge=1, description="Most verify entries in one answer.")
+    max_resident_bytes: int = Field(
+        default=2**30, ge=0, description="Bytes that the tables of all pools may take; those used longest ago go first."
+    )
     max_queued_requests: int = Field(
-        default=64, ge=1, description="Most plans in progress at once, those whose bodies are arriving among them."
+        default=64, ge=1, description="Most requests in progress at once, those whose bodies are arriving among them."
     )
     body_timeout_seconds: float = Field(
         default=20.0, gt=0, le=86400, description="Longest time that a request's body may take to arrive."

@@ -21,6 +21,8 @@ class TensorSpec:
     dtype: Dtype
     sentence: str
     required: bool = True
+    required_unless: str | None = None
+    """Name of a field that takes the place of a required one."""
 
     @property
     def rank(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -14,7 +14,7 @@ from service.http.envelope import EnvelopeMiddleware
 from service.plan import PlanInputs, VerifyPlan, WritePlan, launch_canary_plan_kernels, require_same_device
 from service.plan import launch_scatter_req_token_ids_kernel as launch_scatter
 from service.runtime.computer import PlanComputer
-from service.runtime.engine import Compute
+from service.runtime.operations import Compute
 from service.spec import FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, TextSpec
 from service.wire.json_body import decode_any_body
 from tests.problems import require_problem
@@ -147,7 +147,7 @@ BODIES: dict[str, dict[str, Any] | bytes] = {
 
 
 def _failing(error: Exception) -> Compute:
-    def compute(_inputs: PlanInputs, _with_entries: bool) -> Any:
+    def compute(_inputs: Sequence[PlanInputs], _with_entries: bool) -> Any:
         raise error
 
     return compute
@@ -162,7 +162,7 @@ def _provoke_late(code: str, **settings: Any) -> None:
     """Meet an error that needs a device that is busy for as long as anyone waits."""
     free, busy = threading.Event(), threading.Event()
 
-    def compute(_inputs: PlanInputs, _with_entries: bool) -> Any:
+    def compute(_inputs: Sequence[PlanInputs], _with_entries: bool) -> Any:
         busy.set()
         assert free.wait(PATIENCE_SECONDS)
 

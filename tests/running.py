@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from service.app import create_app
 from service.http.protocol import ProblemProtocol
-from service.runtime.engine import Compute
+from service.runtime.operations import Compute
 from service.server import listen
 from service.settings import Settings
 

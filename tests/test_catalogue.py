@@ -15,6 +15,7 @@ from service.errors import Refusal
 from service.http.problems import STATUS_OF, status_of
 from tests.problems import require_problem
 from tests.provoked import BODIES, IN_PROCESS, SITUATIONS
+from tests.provoked_pools import POOL_SITUATIONS
 from tests.running import GOOD_REQUEST, InProcess, host_app, in_process
 
 SOURCE = Path(service.__path__[0])
@@ -52,8 +53,13 @@ def test_an_error_of_a_situation_is_answered(code: str) -> None:
     SITUATIONS[code]()
 
 
+@pytest.mark.parametrize("code", POOL_SITUATIONS)
+def test_an_error_of_pools_is_answered(code: str) -> None:
+    POOL_SITUATIONS[code]()
+
+
 def test_every_error_is_provoked_by_one_function() -> None:
-    assert sorted([*IN_PROCESS, *BODIES, *SITUATIONS]) == sorted(CATALOGUE)
+    assert sorted([*IN_PROCESS, *BODIES, *SITUATIONS, *POOL_SITUATIONS]) == sorted(CATALOGUE)
 
 
 def _codes_raised_in(source: Path) -> Iterator[str]:

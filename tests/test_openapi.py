@@ -8,11 +8,19 @@ from typing import Any
 import orjson
 import pytest
 
+from service.bodies import PLAN_BODY
 from service.catalogue import CATALOGUE
-from service.http.examples import WORKED_EXAMPLES, WorkedExample
+from service.http.bodies import PlanGroupsRequest, PlanRequest, PoolRequest, ScatterRequest, StepRequest
+from service.http.examples import (
+    GROUPS_EXAMPLES,
+    POOL_EXAMPLES,
+    SCATTER_EXAMPLES,
+    STEP_EXAMPLES,
+    WORKED_EXAMPLES,
+    WorkedExample,
+)
 from service.http.openapi import build_openapi, openapi_text
 from service.http.problems import status_of
-from service.http.schemas import PlanRequest
 from service.spec import PLAN_INPUTS, PLAN_OUTPUTS, TensorSpec
 from tests.problems import MEMBERS
 from tests.running import GOOD_REQUEST, InProcess, host_app, in_process, on_socket
@@ -39,6 +47,7 @@ MISTAKES: dict[str, bytes] = {
         GOOD_REQUEST | {"req_to_token": [[0] * 6, [0] * 6, [0, 0, 0, 0, 0, 2147483648], [0] * 6]}
     ),
     "unknown-field": orjson.dumps(GOOD_REQUEST | {"prefix_len": [2]}),
+    "pool-with-inline-tables": orjson.dumps(GOOD_REQUEST | {"pool": "example"}),
 }
 """Bodies that meet the errors shown as examples; those that no body meets are provoked elsewhere."""
 
@@ -53,7 +62,7 @@ def _problems() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every problem that the schema shows: the status it stands under, and the problem."""
     for operation in OPERATIONS:
         for status, response in operation["responses"].items():
-            if status != "200":
+            if "application/problem+json" in response.get("content", {}):
                 examples = response["content"]["application/problem+json"]["examples"]
                 yield from ((status, example["value"]) for example in examples.values())
 
@@ -68,9 +77,10 @@ def test_the_file_is_what_the_code_makes(service: InProcess) -> None:
 def test_every_input_says_shape_dtype_and_meaning(spec: Any) -> None:
     described = SCHEMAS["PlanRequest"]["properties"][spec.name]
     shape = spec.shape_text if isinstance(spec, TensorSpec) else spec.dtype
-    assert described["description"] == f"{shape}. {spec.sentence}"
+    unless = " Required unless `pool` is given." if spec.name == "req_to_token" else ""
+    assert described["description"] == f"{shape}. {spec.sentence}{unless}"
     assert f'"format":"{spec.dtype}"' in orjson.dumps(described).decode()
-    required = isinstance(spec, TensorSpec) and spec.required
+    required = isinstance(spec, TensorSpec) and spec.required and not unless
     assert (spec.name in SCHEMAS["PlanRequest"]["required"]) == required
 
 
@@ -86,10 +96,13 @@ def test_every_output_says_shape_dtype_and_meaning(spec: Any) -> None:
 
 
 def test_the_schema_has_no_field_beside_the_table() -> None:
-    assert list(SCHEMAS["PlanRequest"]["properties"]) == [spec.name for spec in PLAN_INPUTS]
-    assert SCHEMAS["PlanRequest"]["additionalProperties"] is False
-    assert list(SCHEMAS["PlanResponse"]["properties"]) == [spec.name for spec in PLAN_OUTPUTS]
-    assert list(SCHEMAS["Problem"]["properties"]) == MEMBERS
+    assert list(SCHEMAS["PlanRequest"]["properties"]) == [spec.name for spec in PLAN_BODY]
+    assert list(SCHEMAS["PlanResponse"]["properties"]) == [*(spec.name for spec in PLAN_OUTPUTS), "pool_version"]
+    assert list(SCHEMAS["Problem"]["properties"]) == [*MEMBERS, "loc"]
+    for operation in OPERATIONS:
+        for body in operation.get("requestBody", {}).get("content", {}).values():
+            name = body["schema"]["$ref"].rpartition("/")[2]
+            assert SCHEMAS[name]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("example", WORKED_EXAMPLES, ids=lambda example: example.name)
@@ -105,6 +118,33 @@ def test_a_worked_example_is_the_real_answer(service: InProcess, example: Worked
         assert real == answer | {"device": "cpu", "backend": "host"}
 
 
+@pytest.mark.parametrize("example", GROUPS_EXAMPLES, ids=lambda example: example.name)
+def test_a_worked_example_of_groups_is_the_real_answer(service: InProcess, example: WorkedExample) -> None:
+    PlanGroupsRequest.model_validate(example.request, strict=True)
+    real = service.post("/plan/groups", json=example.request).json()
+    assert real == example.response | {"device": "cpu", "backend": "host"}
+
+
+def test_the_worked_examples_of_pools_are_real_answers_one_after_the_other(service: InProcess) -> None:
+    calls = [
+        ("PUT", "/pools/example", PoolRequest, POOL_EXAMPLES),
+        ("POST", "/pools/example/scatter", ScatterRequest, SCATTER_EXAMPLES),
+        ("POST", "/pools/example/step", StepRequest, STEP_EXAMPLES),
+    ]
+    version = 0
+    for method, path, model, examples in calls:
+        for example in examples:
+            model.model_validate(example.request, strict=True)
+            response = service.request(method, path, json=example.request)
+            signature = {"device": "cpu", "backend": "host"} if path.endswith("step") else {}
+            name = "pool_version" if signature else "version"
+            real = response.json()
+            assert real == example.response | signature | {name: real[name]}
+            assert response.headers["etag"] == f'"{real[name]}"'
+            assert real[name] > version
+            version = real[name]
+
+
 def test_operation_ids_are_unique_and_fit_for_client_generators() -> None:
     ids = [operation["operationId"] for operation in OPERATIONS]
     assert len(set(ids)) == len(ids)
@@ -118,7 +158,8 @@ def test_every_status_of_a_plan_error_is_listed_with_an_example() -> None:
     listed = set(DOCUMENT["paths"]["/plan"]["post"]["responses"]) - {"200"}
     assert listed == set(DOCUMENT["paths"]["/plan/offsets"]["post"]["responses"]) - {"200"}
     elsewhere = {"not-found", "method-not-allowed", "not-ready"}
-    assert listed == {str(status_of(code)) for code in CATALOGUE if code not in elsewhere}
+    elsewhere |= {"pool-precondition-failed", "resident-budget-exceeded"}
+    assert listed == {str(status_of(code)) for code in CATALOGUE if code not in elsewhere} | {"404"}
 
 
 def test_every_example_of_an_error_is_a_problem_of_the_catalogue() -> None:

@@ -87,7 +87,7 @@ def test_the_files_it_names_exist() -> None:
 def test_its_routes_are_those_of_the_service() -> None:
     routes = create_app(Settings(device="cpu", kernels="host")).openapi()["paths"]
     served = {f"{method.upper()} {path}" for path, methods in routes.items() for method in methods}
-    named = set(re.findall(r"^\| `((?:GET|POST) [^`]+)` \|", README, re.MULTILINE))
+    named = set(re.findall(r"^\| `((?:GET|POST|PUT|DELETE) [^`]+)` \|", README, re.MULTILINE))
     assert named == served | {"GET /docs", "GET /openapi.json"}
 
 

@@ -8,8 +8,8 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Refusal
-from service.http.plan_routes import RawRoute
 from service.http.problems import problem_response
+from service.http.raw import RawRoute
 from service.http.request_id import request_id_of
 
 _TRACED = "fastapi.telemetry"

@@ -5,10 +5,10 @@ from fastapi import APIRouter
 from service.errors import refusal
 from service.http.openapi import problem_answer
 from service.http.schemas import Alive, Info, Ready
-from service.runtime.engine import PlanEngine
+from service.runtime.engine import Engine
 
 
-def operations_router(engine: PlanEngine, info: Info) -> APIRouter:
+def operations_router(engine: Engine, info: Info) -> APIRouter:
     """``GET /livez``, ``/readyz`` and ``/info``."""
     router = APIRouter(tags=["operations"])
 

@@ -19,18 +19,23 @@ STATUS_OF: dict[str, int] = {
     "nesting-too-deep": 400,
     "bad-request": 400,
     "not-found": 404,
+    "pool-not-found": 404,
     "method-not-allowed": 405,
     "body-timeout": 408,
+    "pool-version-conflict": 409,
+    "pool-precondition-failed": 412,
     "body-too-large": 413,
     "unsupported-media-type": 415,
     "unsupported-content-encoding": 415,
     "queue-full": 429,
     "headers-too-large": 431,
     "internal-error": 500,
+    "pools-need-one-worker": 501,
     "not-ready": 503,
     "shutting-down": 503,
     "out-of-memory": 503,
     "deadline-exceeded": 504,
+    "resident-budget-exceeded": 507,
 }
 """Status of every error that is not a 422."""
 
@@ -64,17 +69,18 @@ def framework_problem(status: int, request_id: str) -> Response:
 
 def problem_body(error: Refusal, request_id: str, status: int) -> bytes:
     """The JSON of a problem."""
-    return orjson.dumps(
-        {
-            "type": f"/errors/{error.code}",
-            "title": CATALOGUE[error.code].title,
-            "status": status,
-            "detail": error.detail,
-            "error": error.detail,
-            "code": error.code,
-            "request_id": request_id,
-        }
-    )
+    problem: dict[str, object] = {
+        "type": f"/errors/{error.code}",
+        "title": CATALOGUE[error.code].title,
+        "status": status,
+        "detail": error.detail,
+        "error": error.detail,
+        "code": error.code,
+        "request_id": request_id,
+    }
+    if error.loc:
+        problem["loc"] = error.loc
+    return orjson.dumps(problem)
 
 
 def install_problem_handlers(app: FastAPI) -> None:

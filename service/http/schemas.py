@@ -1,54 +1,8 @@
-"""Pydantic faces of what the service reads and answers, made from the field table. No tensor passes through a model."""
+"""Pydantic models of everything that the service answers, plans aside."""
 
-from types import GenericAlias
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
-
-from service.spec import INTEGER_RANGE, PLAN_INPUTS, PLAN_OUTPUTS, Dtype, OutputSpec, ScalarSpec, TensorSpec
-
-
-def _integer(dtype: Dtype, minimum: int | None = None) -> Any:
-    smallest, largest = INTEGER_RANGE[dtype]
-    smallest = smallest if minimum is None else minimum
-    return Annotated[int, Field(ge=smallest, le=largest, json_schema_extra={"format": dtype})]
-
-
-def _input_field(spec: TensorSpec | ScalarSpec) -> Any:
-    if isinstance(spec, ScalarSpec):
-        kind = _integer(spec.dtype, spec.minimum)
-        return (kind | None, Field(spec.default, description=f"{spec.dtype}. {spec.sentence}"))
-    kind = _integer(spec.dtype)
-    for _ in spec.axes:
-        kind = GenericAlias(list, kind)
-    description = f"{spec.shape_text}. {spec.sentence}"
-    if spec.required:
-        return (kind, Field(description=description))
-    return (kind | None, Field(None, description=description))
-
-
-def _output_field(spec: OutputSpec) -> Any:
-    integer = _integer("int64")
-    kinds = {"array": GenericAlias(list, integer), "integer": integer, "boolean": bool, "string": str}
-    return (kinds[spec.kind], Field(description=f"{spec.shape_text}. {spec.sentence}"))
-
-
-PlanRequest: type[BaseModel] = create_model(
-    "PlanRequest",
-    __config__=ConfigDict(extra="forbid", title="PlanRequest"),
-    __doc__="A batch and its tables.",
-    **{spec.name: _input_field(spec) for spec in PLAN_INPUTS},
-)
-PlanResponse: type[BaseModel] = create_model(
-    "PlanResponse",
-    __doc__="A plan with its verify entries.",
-    **{spec.name: _output_field(spec) for spec in PLAN_OUTPUTS},
-)
-PlanOffsetsResponse: type[BaseModel] = create_model(
-    "PlanOffsetsResponse",
-    __doc__="A plan without its verify entries.",
-    **{spec.name: _output_field(spec) for spec in PLAN_OUTPUTS if not spec.entries},
-)
+from pydantic import BaseModel, Field
 
 
 class Problem(BaseModel):
@@ -63,6 +17,11 @@ class Problem(BaseModel):
     error: str = Field(description="The same as detail.")
     code: str = Field(description="Stable code of the error.")
     request_id: str = Field(description="Id of the request, also in the x-request-id header.")
+    loc: list[str] | None = Field(
+        default=None,
+        description="Names of the objects in the body, from the outermost, inside which the fault is; left out when it "
+        "is in none.",
+    )
 
 
 class Alive(BaseModel):
@@ -77,6 +36,34 @@ class Ready(BaseModel):
     status: Literal["ready"] = Field(
         default="ready", description="Always ready; when it is not, the answer is a 503 problem."
     )
+
+
+class PoolTable(BaseModel):
+    """One table of a pool."""
+
+    name: str = Field(description="Name of the table, as in the body of a plan.")
+    shape: list[int] = Field(description="Elements along each axis.")
+    dtype: Literal["int32", "int64"] = Field(description="Type of its elements.")
+    bytes: int = Field(description="Bytes that it takes.")
+
+
+class PoolInfo(BaseModel):
+    """A resident pool."""
+
+    pool: str = Field(description="Name of the pool.")
+    version: int = Field(
+        description="Counts up with every change; no version is ever used twice. The ETag is the same in quotes."
+    )
+    bytes: int = Field(description="Bytes that its tables take.")
+    tables: list[PoolTable] = Field(description="The tables that it has.")
+
+
+class PoolList(BaseModel):
+    """Every resident pool."""
+
+    pools: list[PoolInfo] = Field(description="The pools, from the one used longest ago to the one used last.")
+    resident_bytes: int = Field(description="Bytes that all of them take.")
+    max_resident_bytes: int = Field(description="Bytes that all of them may take (KV_PLAN_MAX_RESIDENT_BYTES).")
 
 
 class SettingInfo(BaseModel):

@@ -27,7 +27,8 @@ from service.spec import (
 class PlanInputs:
     """One batch and its tables; fields, shapes and dtypes are those of ``service.spec.PLAN_INPUTS``.
 
-    A capacity of None stands for its default.
+    A capacity of None stands for its default. ``resident`` tables stay where they are: they were judged when they
+    came to their device, which need not be that of the batch. ``loc`` is where in a request the inputs stand.
     """
 
     req_pool_indices: torch.Tensor
@@ -41,6 +42,8 @@ class PlanInputs:
     req_to_verify_expected_tokens: torch.Tensor | None = None
     req_to_verify_expected_tokens_valid_lens: torch.Tensor | None = None
     kv_token_id_vs_position_offset: int = 0
+    resident: bool = False
+    loc: tuple[str, ...] = ()
 
     @property
     def bs(self) -> int:

@@ -1,18 +1,33 @@
-"""Computes one plan for the service: judges the inputs, then runs the backend and brings the result to the host."""
+"""Computes plans for the service: judges the inputs, then runs the backend and brings the results to the host."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
-from service.errors import Refusal, refusal
+from service.errors import Refusal, refusal, within
 from service.kernels.backend import Target
 from service.kernels.host_backend import Entries, plan_on_host
 from service.kernels.host_batch import HostBatch, Ints, read_batch
-from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
+from service.kernels.operands import INT64_MAX, PlanOperands
 from service.plan.inputs import PlanInputs
-from service.plan.transfer import packed_len, split, upload
+from service.plan.results import FAULTS, ResultLayout
+from service.plan.transfer import Workspace
 from service.plan.validate import validate_form, validate_values
+from service.spec import (
+    EXPECTED_TOKENS,
+    EXPECTED_TOKENS_VALID_LENS,
+    EXTEND_SEQ_LENS,
+    FULL_TO_SWA_INDEX_MAPPING,
+    PREFIX_LENS,
+    REQ_POOL_INDICES,
+    REQ_TO_TOKEN,
+)
+
+_BATCH = (REQ_POOL_INDICES.name, PREFIX_LENS.name, EXTEND_SEQ_LENS.name, EXPECTED_TOKENS_VALID_LENS.name)
+_TABLES = (REQ_TO_TOKEN.name, FULL_TO_SWA_INDEX_MAPPING.name, EXPECTED_TOKENS.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanJob:
-    """Judged inputs on the CPU, and what is known of their plan before it is computed."""
+    """Judged inputs, the batch on the CPU, and what is known of their plan before it is computed."""
 
     inputs: PlanInputs
     batch: HostBatch
@@ -51,13 +66,14 @@ class PlanJob:
 
 
 def judge(inputs: PlanInputs) -> PlanJob:
-    """The job that inputs on the CPU amount to, with the capacities' defaults filled in.
+    """The job that inputs amount to, with the capacities' defaults filled in. The batch must be on the CPU.
 
     Raises ``InvalidInput`` (a ValueError) with the contract's message for the first rule that they break.
     """
-    validate_form(inputs)
-    batch = read_batch(inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens, inputs.swa_window_size)
-    validate_values(inputs, batch)
+    with within(*inputs.loc):
+        validate_form(inputs)
+        batch = read_batch(inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens, inputs.swa_window_size)
+        validate_values(inputs, batch)
     total = int(batch.verify_offsets[-1])
     sizes = PlanSizes(
         bs=inputs.bs,
@@ -69,18 +85,25 @@ def judge(inputs: PlanInputs) -> PlanJob:
 
 
 def compute_plan(job: PlanJob, target: Target, *, with_entries: bool) -> Plan:
-    """The plan of a job, computed on the target's device; ``with_entries`` false leaves the verify entries out.
+    """The plan of one job, computed in memory of its own."""
+    return compute_plans([job], Workspace(target), with_entries=with_entries)[0]
 
-    Raises ``InvalidInput`` for a slot outside the look-up table.
+
+def compute_plans(jobs: Sequence[PlanJob], workspace: Workspace, *, with_entries: bool) -> list[Plan]:
+    """The plan of each job, computed on the workspace's device; ``with_entries`` false leaves the verify entries out.
+
+    Tensors that several jobs share travel to the device once, and all plans come back in one copy.
+    Raises ``InvalidInput`` for the first slot outside a look-up table.
     """
-    return (_on_host if target.backend.name == "host" else _on_device)(job, target, with_entries)
+    if workspace.target.backend.name == "host":
+        return [_on_host(job, with_entries) for job in jobs]
+    return _on_device(jobs, workspace, with_entries)
 
 
-def _on_host(job: PlanJob, _: Target, with_entries: bool) -> Plan:
+def _on_host(job: PlanJob, with_entries: bool) -> Plan:
     operands = job.inputs.operands(job.sizes.verify_capacity)
     plan = plan_on_host(operands, job.batch, with_entries=with_entries)
-    if min(plan.faults) != INT64_MAX:
-        raise slot_outside_lut(job.inputs, job.batch, plan.faults)
+    _refuse_faults(job, plan.faults)
     entries = plan.entries
     if with_entries and entries is None:
         entries = Entries(*(np.empty(0, np.int64) for _ in range(4)))
@@ -89,20 +112,54 @@ def _on_host(job: PlanJob, _: Target, with_entries: bool) -> Plan:
     return Plan(job.sizes, job.batch.verify_offsets, write_offsets, plan.seeds, entries)
 
 
-def _on_device(job: PlanJob, target: Target, with_entries: bool) -> Plan:
-    sizes = job.sizes
-    operands = upload(job.inputs.operands(sizes.verify_capacity), target.device)
-    count = sizes.verify_total if with_entries and sizes.enabled else 0
-    small, offsets = _offset_buffers(sizes, target.device, reports=job.inputs.lut_length > 0)
-    packed_entries, entries = _entry_buffers(count, target.device)
-    target.backend.launch_plan(operands, offsets, entries if count else None)
-    verify_offsets, write_offsets, seeds = (part.numpy() for part in split(small.cpu(), _small_lens(sizes)))
-    if offsets.faults is not None:
-        entry_key, request = offsets.faults.tolist()
-        if min(entry_key, request) != INT64_MAX:
-            raise slot_outside_lut(job.inputs, job.batch, (entry_key, request))
-    columns = [part.numpy() for part in split(packed_entries.cpu(), [count] * 4)]
-    return Plan(sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None)
+def _on_device(jobs: Sequence[PlanJob], workspace: Workspace, with_entries: bool) -> list[Plan]:
+    faults = np.full(FAULTS * len(jobs), INT64_MAX)
+    layouts: list[ResultLayout] = []
+    for number, job in enumerate(jobs):
+        first = layouts[-1].stop if layouts else len(faults)
+        count = job.sizes.verify_total if with_entries and job.sizes.enabled else 0
+        layouts.append(ResultLayout.of(first, FAULTS * number, (job.sizes.bs, job.sizes.write_req_capacity, count)))
+    operands, results = _loaded(jobs, workspace, faults, layouts[-1].stop - len(faults))
+    for job, layout, there in zip(jobs, layouts, operands, strict=True):
+        workspace.target.backend.launch_plan(there, *layout.buffers(results, reports=job.inputs.lut_length > 0))
+    found = workspace.read(results)
+    plans = []
+    for job, layout in zip(jobs, layouts, strict=True):
+        entry_key, request = found[layout.faults : layout.faults + FAULTS].tolist()
+        _refuse_faults(job, (entry_key, request))
+        verify_offsets, write_offsets, seeds, *columns = layout.arrays(found)
+        plans.append(Plan(job.sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None))
+    return plans
+
+
+def _loaded(
+    jobs: Sequence[PlanJob], workspace: Workspace, faults: Ints, spare: int
+) -> tuple[list[PlanOperands], torch.Tensor]:
+    """The operands of each job on the device, and a vector there that begins with ``faults``."""
+    operands = [job.inputs.operands(job.sizes.verify_capacity) for job in jobs]
+    travelling = [
+        _travelling(operand, resident=job.inputs.resident) for job, operand in zip(jobs, operands, strict=True)
+    ]
+    distinct = {id(tensor): tensor for tensors in travelling for tensor in tensors.values()}
+    views, results = workspace.load(list(distinct.values()), faults, spare)
+    there = dict(zip(distinct, views, strict=True))
+    moved: list[dict[str, Any]] = [
+        {name: there[id(tensor)] for name, tensor in tensors.items()} for tensors in travelling
+    ]
+    return [replace(operand, **views_of) for operand, views_of in zip(operands, moved, strict=True)], results
+
+
+def _travelling(operands: PlanOperands, *, resident: bool) -> dict[str, torch.Tensor]:
+    """The tensors that are not on the device yet, by name."""
+    names = _BATCH if resident else _BATCH + _TABLES
+    tensors = {name: getattr(operands, name) for name in names}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def _refuse_faults(job: PlanJob, faults: tuple[int, int]) -> None:
+    if min(faults) != INT64_MAX:
+        with within(*job.inputs.loc):
+            raise slot_outside_lut(job.inputs, job.batch, faults)
 
 
 def slot_outside_lut(inputs: PlanInputs, batch: HostBatch, faults: tuple[int, int]) -> Refusal:
@@ -116,29 +173,3 @@ def slot_outside_lut(inputs: PlanInputs, batch: HostBatch, faults: tuple[int, in
         position = int(batch.prefix_lens[request]) - 1
     slot = int(inputs.req_to_token[int(batch.rows[request]), position])
     return refusal("slot-outside-lut", slot=slot, length=inputs.lut_length)
-
-
-def _small_lens(sizes: PlanSizes) -> list[int]:
-    return [sizes.bs + 1, sizes.write_req_capacity + 1, sizes.bs]
-
-
-def _offset_buffers(sizes: PlanSizes, device: torch.device, *, reports: bool) -> tuple[torch.Tensor, OffsetBuffers]:
-    """One packed int64 vector that comes back in one copy, and the views of it that the backend fills."""
-    packed = torch.empty(packed_len(_small_lens(sizes)), dtype=torch.int64, device=device)
-    verify_offsets, write_offsets, seeds = split(packed, _small_lens(sizes))
-    # The three int32 scalars of the in-process API repeat what sizes say; here nobody reads them.
-    scalars = torch.empty(3, dtype=torch.int32, device=device)
-    return packed, OffsetBuffers(
-        verify_offsets=verify_offsets,
-        verify_num_valid=scalars[0:1],
-        verify_enable=scalars[1:2],
-        write_offsets=write_offsets,
-        write_seed_slot_indices=seeds,
-        write_num_valid_reqs=scalars[2:3],
-        faults=torch.full((2,), INT64_MAX, device=device) if reports else None,
-    )
-
-
-def _entry_buffers(count: int, device: torch.device) -> tuple[torch.Tensor, EntryBuffers]:
-    packed = torch.empty(packed_len([count] * 4), dtype=torch.int64, device=device)
-    return packed, EntryBuffers(*split(packed, [count] * 4))

@@ -29,9 +29,10 @@ def launch_scatter_req_token_ids_kernel(
     Raises TypeError for a wrong dtype, ValueError for anything else, and then writes nothing.
     """
     operands = ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out)
-    _validate_form(operands)
+    validate_scatter_form(operands)
+    require_same_device(flat_in, "flat_in", _named(operands))
     if pool_out.device.type == "cpu":
-        _validate_values(operands)
+        validate_scatter_values(operands, "pool_out")
     backend_for(pool_out.device).launch_scatter(operands)
 
 
@@ -45,16 +46,16 @@ def scatter_req_token_ids_torch_reference(
 ) -> None:
     """The same from a slow reference, one segment at a time, on any device."""
     operands = ScatterOperands(flat_in, offsets, req_pool_indices, start_positions, pool_out)
-    _validate_form(operands)
-    _validate_values(
-        ScatterOperands(
-            flat_in.cpu(),
-            offsets.cpu(),
-            req_pool_indices.cpu(),
-            None if start_positions is None else start_positions.cpu(),
-            pool_out.cpu(),
-        )
+    validate_scatter_form(operands)
+    require_same_device(flat_in, "flat_in", _named(operands))
+    on_host = ScatterOperands(
+        flat_in.cpu(),
+        offsets.cpu(),
+        req_pool_indices.cpu(),
+        None if start_positions is None else start_positions.cpu(),
+        pool_out,
     )
+    validate_scatter_values(on_host, "pool_out")
     bounds = offsets.tolist()
     starts = [0] * len(req_pool_indices) if start_positions is None else start_positions.tolist()
     for r, row in enumerate(req_pool_indices.tolist()):
@@ -63,8 +64,8 @@ def scatter_req_token_ids_torch_reference(
         pool_out[row, starts[r] : starts[r] + len(segment)] = segment.to(torch.int32)
 
 
-def _validate_form(operands: ScatterOperands) -> None:
-    """Accept operands whose memory layout, dtypes, shapes and devices are right. Reads no element."""
+def validate_scatter_form(operands: ScatterOperands) -> None:
+    """Accept operands whose memory layout, dtypes and shapes are right. Reads no element."""
     named = _named(operands)
     for tensor, name in named:
         require_contiguous(tensor, name)
@@ -80,7 +81,6 @@ def _validate_form(operands: ScatterOperands) -> None:
     _require_scatter_len(operands.offsets, "offsets", bs + 1, "bs+1")
     if operands.start_positions is not None:
         _require_scatter_len(operands.start_positions, "start_positions", bs, "bs")
-    require_same_device(operands.flat_in, "flat_in", named)
 
 
 def _named(operands: ScatterOperands) -> list[NamedTensor]:
@@ -99,8 +99,11 @@ def _require_scatter_len(tensor: torch.Tensor, name: str, want: int, want_name: 
         raise refusal("scatter-offsets-length", name=name, have=tensor.shape[0], want=want, want_name=want_name)
 
 
-def _validate_values(operands: ScatterOperands) -> None:
-    """Accept operands of good form, on the CPU, whose offsets cut the tokens and whose rows and starts exist once."""
+def validate_scatter_values(operands: ScatterOperands, pool: str) -> None:
+    """Accept operands of good form whose offsets cut the tokens and whose rows and starts exist, each row once.
+
+    The vectors are on the CPU; of the table, called ``pool``, only the shape is looked at.
+    """
     offsets, n = operands.offsets.numpy(), operands.flat_in.shape[0]
     if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
         raise refusal("scatter-offsets-invalid", n=n)
@@ -108,7 +111,7 @@ def _validate_values(operands: ScatterOperands) -> None:
     outside = (rows < 0) | (rows >= table_rows)
     if outside.any():
         index = int(outside.argmax())
-        raise refusal("scatter-row-outside-pool", index=index, value=int(rows[index]), pool="pool_out", rows=table_rows)
+        raise refusal("scatter-row-outside-pool", index=index, value=int(rows[index]), pool=pool, rows=table_rows)
     values, first_seen = np.unique(rows, return_index=True)
     if values.shape != rows.shape:
         repeated = np.setdiff1d(np.arange(rows.shape[0]), first_seen)
@@ -119,5 +122,5 @@ def _validate_values(operands: ScatterOperands) -> None:
         if outside.any():
             index = int(outside.argmax())
             raise refusal(
-                "scatter-start-outside-pool", index=index, value=int(starts[index]), pool="pool_out", columns=columns
+                "scatter-start-outside-pool", index=index, value=int(starts[index]), pool=pool, columns=columns
             )

@@ -1,13 +1,16 @@
-"""Computes one judged and bounded plan on the device. The only caller of the planner; runs on the device thread."""
+"""Computes judged and bounded plans on the device. The only caller of the planner; runs on the device thread."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from service.errors import refusal
-from service.kernels.backend import Target
+from service.errors import refusal, within
 from service.plan.inputs import PlanInputs
-from service.plan.planner import Plan, PlanSizes, compute_plan, judge
+from service.plan.planner import Plan, PlanJob, compute_plans, judge
+from service.plan.tables import Tables
+from service.plan.transfer import Workspace
+from service.plan.update import RowsUpdate, TablesUpdate, apply_update
 
 WARM_UP_BATCHES = (1, 33, 1025)
 """One size of batch for each way in which the kernels are compiled."""
@@ -21,27 +24,44 @@ class PlanLimits:
     max_table_cells: int
     max_verify_entries: int
 
+    def require_table(self, name: str, cells: int) -> None:
+        """Accept a table called ``name`` that has so many cells."""
+        if cells > self.max_table_cells:
+            raise refusal("table-too-large", name=name, have=cells, limit=self.max_table_cells)
+
 
 @dataclass(frozen=True, slots=True)
 class PlanComputer:
-    """Callable that turns inputs on the host into a plan, on one device and within limits."""
+    """Callable that turns inputs into plans, on one device and within limits."""
 
-    target: Target
+    workspace: Workspace
     limits: PlanLimits
 
-    def __call__(self, inputs: PlanInputs, with_entries: bool) -> Plan:
-        """The plan; raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit."""
-        self._bound_inputs(inputs)
-        job = judge(inputs)
-        self._bound_answer(job.sizes, with_entries)
-        return compute_plan(job, self.target, with_entries=with_entries)
+    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+        """The plan of each of ``inputs``.
+
+        Raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit.
+        """
+        jobs = []
+        for one in inputs:
+            with within(*one.loc):
+                self._bound_inputs(one)
+            jobs.append(judge(one))
+        if with_entries:
+            self._bound_answer(jobs)
+        return compute_plans(jobs, self.workspace, with_entries=with_entries)
 
     def warm_up(self) -> None:
         """Compile and run every kernel variant once, so that no request pays for it."""
+        tables = _tiny_tables().on(self.workspace.target.device)
+        for starts in (None, torch.zeros(1, dtype=torch.int64)):
+            rows = RowsUpdate(torch.tensor([2, 3]), torch.tensor([0, 2]), torch.tensor([1]), starts)
+            apply_update(TablesUpdate({"req_to_token": rows}), tables, self.workspace)
         for bs in WARM_UP_BATCHES:
-            for lut in (None, torch.arange(4)):
-                for tokens in (None, torch.zeros((2, 2), dtype=torch.int32)):
-                    compute_plan(judge(_tiny_requests(bs, lut, tokens)), self.target, with_entries=True)
+            for lut in (False, True):
+                for tokens in (False, True):
+                    job = judge(_tiny_inputs(bs, tables.without(lut=not lut, tokens=not tokens)))
+                    compute_plans([job], self.workspace, with_entries=True)
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:
         for name, have in (
@@ -51,21 +71,29 @@ class PlanComputer:
             if have > self.limits.max_requests:
                 raise refusal("batch-too-large", name=name, have=have, limit=self.limits.max_requests)
         for tensor, spec in inputs.tensors():
-            if spec.axes != ("bs",) and tensor.numel() > self.limits.max_table_cells:
-                raise refusal("table-too-large", name=spec.name, have=tensor.numel(), limit=self.limits.max_table_cells)
+            if spec.axes != ("bs",):
+                self.limits.require_table(spec.name, tensor.numel())
 
-    def _bound_answer(self, sizes: PlanSizes, with_entries: bool) -> None:
-        if with_entries and sizes.enabled and sizes.verify_total > self.limits.max_verify_entries:
-            raise refusal("plan-too-large", have=sizes.verify_total, limit=self.limits.max_verify_entries)
+    def _bound_answer(self, jobs: Sequence[PlanJob]) -> None:
+        entries = sum(job.sizes.verify_total for job in jobs if job.sizes.enabled)
+        if entries > self.limits.max_verify_entries:
+            raise refusal("plan-too-large", have=entries, limit=self.limits.max_verify_entries)
 
 
-def _tiny_requests(bs: int, lut: torch.Tensor | None, tokens: torch.Tensor | None) -> PlanInputs:
+def _tiny_tables() -> Tables:
+    return Tables(
+        torch.tensor([[0, 0], [2, 3]], dtype=torch.int32), torch.arange(4), torch.zeros((2, 2), dtype=torch.int32)
+    )
+
+
+def _tiny_inputs(bs: int, tables: Tables) -> PlanInputs:
     return PlanInputs(
         req_pool_indices=torch.ones(bs, dtype=torch.int64),
         prefix_lens=torch.full((bs,), 2),
         extend_seq_lens=torch.ones(bs, dtype=torch.int64),
-        req_to_token=torch.tensor([[0, 0], [2, 3]], dtype=torch.int32),
-        full_to_swa_index_mapping=lut,
-        req_to_verify_expected_tokens=tokens,
-        req_to_verify_expected_tokens_valid_lens=None if tokens is None else torch.full((bs,), 2),
+        req_to_token=tables.req_to_token,
+        full_to_swa_index_mapping=tables.full_to_swa_index_mapping,
+        req_to_verify_expected_tokens=tables.req_to_verify_expected_tokens,
+        req_to_verify_expected_tokens_valid_lens=torch.full((bs,), 2),
+        resident=True,
     )

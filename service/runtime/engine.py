@@ -1,36 +1,38 @@
-"""Takes a body to an answer: decodes, hands it to the one thread that owns the device, encodes. Knows no HTTP."""
+"""Takes a body to an answer: decodes, hands it to the one thread that owns the device, encodes. Knows no HTTP.
+
+What is decoded, done and encoded is an ``Operation``; the engine knows only where and when.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from service.errors import refusal
-from service.plan.inputs import PlanInputs
-from service.plan.planner import Plan
 from service.runtime.device import refusing_out_of_memory
-from service.runtime.plan_codec import decode_plain_plan_inputs, decode_plan_inputs, encode_plan
+from service.spec import FieldSpec
+from service.wire.json_body import decode_json_body
+from service.wire.small_body import decode_small_body
 
-Compute = Callable[[PlanInputs, bool], Plan]
-"""From inputs on the host, and whether entries are wanted, to a plan. Runs on the device thread."""
+Q = TypeVar("Q")
+R = TypeVar("R")
+_T = TypeVar("_T")
 
 _LARGE_ANSWER_ELEMENTS = 16 * 1024
 """Answers with more elements are encoded in a codec thread."""
 WARM_UP_FAILED = "the warm-up of the device failed"
-_T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How much the engine takes on, and the names that its answers carry."""
+    """How much the engine takes on, and the device that its answers carry."""
 
     device: str
-    backend: str
     max_queued_requests: int
     body_timeout_seconds: float
     deadline_seconds: float
@@ -38,92 +40,125 @@ class EngineOptions:
     codec_threads: int
 
 
-@dataclass(slots=True)
-class Answer:
-    """An encoded plan, and how long each stage took in seconds, in the order of the stages."""
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[Q, R]):
+    """One kind of request: from the fields of its body to a query, to a result on the device, to an answer."""
 
+    fields: Sequence[FieldSpec]
+    query: Callable[[dict[str, Any]], Q]
+    run: Callable[[Q], R]
+    """Called on the device thread, or where it cannot collide with it."""
+    encode: Callable[[R], bytes]
+    elements: Callable[[R], int]
+    """About how many numbers the answer has."""
+    is_quick: Callable[[Q], bool]
+    """Whether ``run`` needs no device and takes less time than a change of threads is worth."""
+
+
+@dataclass(slots=True)
+class Answer(Generic[R]):
+    """An encoded result, and how long each stage took in seconds, in the order of the stages."""
+
+    result: R
     content: bytes = b""
     stage_seconds: dict[str, float] = field(default_factory=dict)
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time the body of the ``with`` as one stage."""
-        began = time.perf_counter()
-        yield
-        self.stage_seconds[name] = time.perf_counter() - began
 
+class Engine:
+    """Owns the device thread and the codec threads of one process. ``warm_up`` is the first thing that runs there."""
 
-class PlanEngine:
-    """Owns the device thread and the codec threads of one process.
-
-    ``compute`` is called on the device thread only; ``warm_up`` is the first thing that runs there.
-    """
-
-    def __init__(self, options: EngineOptions, compute: Compute, warm_up: Callable[[], None]) -> None:
+    def __init__(self, options: EngineOptions, warm_up: Callable[[], None]) -> None:
         self._options = options
-        self._compute = compute
         self._warm_up = warm_up
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="kv-plan-device")
         self._codec_threads = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-codec")
+        self._on_device: set[Future[Any]] = set()
         self._admitted = 0
         self.not_ready_reason: str | None = "the kernels are being warmed up"
 
     def start(self) -> None:
-        """Begin the warm-up; plans that arrive meanwhile wait behind it."""
-        self._device_thread.submit(self._run_warm_up)
+        """Begin the warm-up; work that arrives meanwhile waits behind it."""
+        self._submit(self._run_warm_up)
 
     def close(self) -> None:
         """Wait for running work and end the threads."""
         self._device_thread.shutdown(cancel_futures=True)
         self._codec_threads.shutdown(cancel_futures=True)
 
-    async def answer(self, read_body: Callable[[], Awaitable[bytes]], *, with_entries: bool) -> Answer:
-        """The encoded plan of a JSON body, without its entries unless ``with_entries``.
+    async def perform(self, operation: Operation[Q, R], read_body: Callable[[], Awaitable[bytes]]) -> Answer[R]:
+        """The answer of an operation to a JSON body.
 
-        The body is read only once the plan is admitted. Raises ``InvalidInput`` for a body that breaks a rule of the
+        The body is read only once the request is admitted. Raises ``InvalidInput`` for a body that breaks a rule of the
         plan, and ``ServingRefusal`` for one that is malformed, late, over a limit, over the queue or over the deadline,
         or finds no memory.
         """
+        with self._admission():
+            body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
+            return await _within(
+                self._options.deadline_seconds, "deadline-exceeded", lambda: self._answer(operation, body)
+            )
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """What ``work``, which needs no body, returns on the device thread. Refused as ``perform`` is."""
+        with self._admission():
+            return await _within(
+                self._options.deadline_seconds,
+                "deadline-exceeded",
+                lambda: asyncio.wrap_future(self._submit(work)),
+            )
+
+    @contextmanager
+    def _admission(self) -> Iterator[None]:
         limit = self._options.max_queued_requests
         if self._admitted >= limit:
             raise refusal("queue-full", limit=limit)
         self._admitted += 1
         try:
             with refusing_out_of_memory(self._options.device):
-                body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
-                return await _within(
-                    self._options.deadline_seconds, "deadline-exceeded", lambda: self._answer(body, with_entries)
-                )
+                yield
         finally:
             self._admitted -= 1
 
-    async def _answer(self, body: bytes, with_entries: bool) -> Answer:
-        answer = Answer()
-        with answer.stage("decode"):
-            inputs = await self._decode(body)
-        submitted = time.perf_counter()
-        began, plan, ended = await _in(self._device_thread, lambda: self._timed_plan(inputs, with_entries))
-        answer.stage_seconds |= {"queue": began - submitted, "compute": ended - began}
-        with answer.stage("encode"):
-            answer.content = await self._encode(plan)
-        return answer
-
-    def _timed_plan(self, inputs: PlanInputs, with_entries: bool) -> tuple[float, Plan, float]:
+    async def _answer(self, operation: Operation[Q, R], body: bytes) -> Answer[R]:
         began = time.perf_counter()
-        plan = self._compute(inputs, with_entries)
-        return began, plan, time.perf_counter()
+        query = await self._query(operation, body)
+        decoded = time.perf_counter()
+        started, result, ended = await self._run(operation, query)
+        returned = time.perf_counter()
+        if operation.elements(result) > _LARGE_ANSWER_ELEMENTS:
+            content = await _in(self._codec_threads, lambda: operation.encode(result))
+        else:
+            content = operation.encode(result)
+        stages = {
+            "decode": decoded - began,
+            "queue": started - decoded,
+            "compute": ended - started,
+            "encode": time.perf_counter() - returned,
+        }
+        return Answer(result, content, stages)
 
-    async def _decode(self, body: bytes) -> PlanInputs:
-        inputs = decode_plain_plan_inputs(body) if len(body) <= self._options.inline_body_bytes else None
-        if inputs is not None:
-            return inputs
-        return await _in(self._codec_threads, lambda: decode_plan_inputs(body))
+    async def _query(self, operation: Operation[Q, R], body: bytes) -> Q:
+        if len(body) <= self._options.inline_body_bytes:
+            fields = decode_small_body(body, operation.fields)
+            if fields is not None:
+                return operation.query(fields)
+        return await _in(self._codec_threads, lambda: operation.query(decode_json_body(body, operation.fields)))
 
-    async def _encode(self, plan: Plan) -> bytes:
-        def encode() -> bytes:
-            return encode_plan(plan, self._options.device, self._options.backend)
+    async def _run(self, operation: Operation[Q, R], query: Q) -> tuple[float, R, float]:
+        def timed() -> tuple[float, R, float]:
+            started = time.perf_counter()
+            return started, operation.run(query), time.perf_counter()
 
-        return await _in(self._codec_threads, encode) if _elements(plan) > _LARGE_ANSWER_ELEMENTS else encode()
+        # Work reaches the device thread from this thread only: while it has none, nothing can run beside this.
+        if not self._on_device and operation.is_quick(query):
+            return timed()
+        return await asyncio.wrap_future(self._submit(timed))
+
+    def _submit(self, work: Callable[[], _T]) -> Future[_T]:
+        future = self._device_thread.submit(work)
+        self._on_device.add(future)
+        future.add_done_callback(self._on_device.discard)
+        return future
 
     def _run_warm_up(self) -> None:
         try:
@@ -133,11 +168,6 @@ class PlanEngine:
             self.not_ready_reason = WARM_UP_FAILED
         else:
             self.not_ready_reason = None
-
-
-def _elements(plan: Plan) -> int:
-    entries = 0 if plan.entries is None else 4 * plan.entries.verify_slot_indices.shape[0]
-    return entries + 2 * plan.sizes.bs + plan.sizes.write_req_capacity
 
 
 async def _in(executor: Executor, work: Callable[[], _T]) -> _T:

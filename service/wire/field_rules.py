@@ -4,6 +4,7 @@ Knows no JSON.
 """
 
 import re
+from collections.abc import Container
 from typing import TypeAlias
 
 import numpy as np
@@ -22,9 +23,11 @@ LONGEST_TEXT_BYTES = 64
 _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
-def is_required(field: FieldSpec) -> bool:
-    """Whether a body must give ``field``, and may not give null for it."""
-    return isinstance(field, ObjectsSpec) or (isinstance(field, TensorSpec | ObjectSpec) and field.required)
+def is_required(field: FieldSpec, given: Container[str]) -> bool:
+    """Whether an object that has the names ``given`` must have ``field`` among them, and no null for it."""
+    if isinstance(field, TensorSpec):
+        return field.required and field.required_unless not in given
+    return isinstance(field, ObjectsSpec) or (isinstance(field, ObjectSpec) and field.required)
 
 
 def is_object_name(name: str) -> bool:

@@ -64,18 +64,18 @@ class _Decoder:
                 with within(field.name):
                     decoded[field.name] = self.decode_members(member)
             elif member:
-                value, stop = self._decode_value(member, field)
+                value, stop = self._decode_value(member, field, may_be_null=not is_required(field, members.values))
                 if value is not None:
                     decoded[field.name] = value
                 require_member_end(self.body, stop, member)
         return decoded
 
-    def _decode_value(self, span: Span, field: FieldSpec) -> tuple[Value | None, int]:
+    def _decode_value(self, span: Span, field: FieldSpec, *, may_be_null: bool) -> tuple[Value | None, int]:
         """The value in ``span``, None for a null that means absent, and the position after it."""
         if isinstance(field, TensorSpec) and byte_at(self.body, span.start) == b"[":
             return decode_int_array(self.body, span, field, self.piece_bytes)
         token = read_value(self.body, span.start)
-        if token.kind == "null" and not is_required(field):
+        if token.kind == "null" and may_be_null:
             return None, token.stop
         if isinstance(field, TensorSpec | ScalarSpec):
             integer = self._integer(token, field)
@@ -122,5 +122,5 @@ def _require_fields(members: Members, fields: Sequence[FieldSpec]) -> None:
     if isinstance(members.inside, ObjectsSpec) and not members.values:
         raise refusal("no-objects", name=members.inside.name)
     for field in fields:
-        if is_required(field) and field.name not in members.values:
+        if is_required(field, members.values) and field.name not in members.values:
             raise refusal("missing-field", name=field.name)

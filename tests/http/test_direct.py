@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from service.errors import refusal
 from service.http.direct import DirectMiddleware, RawRequest
-from service.http.plan_routes import RawRoute
+from service.http.raw import RawRoute
 from tests.running import GOOD_REQUEST, host_app
 
 GOOD = orjson.dumps(GOOD_REQUEST)

@@ -1,13 +1,14 @@
 """While a large body is decoded the event loop serves others, whether the body is good or hostile."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
 from service.runtime import engine as engine_module
-from service.runtime.plan_codec import decode_plan_inputs
+from service.spec import FieldSpec
+from service.wire.json_body import decode_json_body
 from tests.problems import require_good_plan, require_problem
 from tests.running import GOOD_SLOTS, PATIENCE_SECONDS, InProcess, host_app, in_process
 
@@ -43,13 +44,13 @@ class WatchedDecode:
         self.events: list[str] = []
         self.begun = threading.Event()
         self.let = threading.Event()
-        monkeypatch.setattr(engine_module, "decode_plan_inputs", self)
+        monkeypatch.setattr(engine_module, "decode_json_body", self)
 
-    def __call__(self, body: bytes) -> object:
+    def __call__(self, body: bytes, fields: Sequence[FieldSpec]) -> object:
         self.events.append("decoding began")
         self.begun.set()
         try:
-            return decode_plan_inputs(body)
+            return decode_json_body(body, fields)
         finally:
             self.events.append("the body was read")
             assert self.let.wait(PATIENCE_SECONDS)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 import torch
@@ -10,12 +10,15 @@ import torch
 from service.kernels.backend import Target, backend_named
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
+from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
-from service.runtime.engine import Compute
+from service.runtime.operations import Compute
 from tests.problems import require_good_plan, require_problem
 from tests.running import GOOD_REQUEST, PATIENCE_SECONDS, host_app, in_process
 
-compute_right = PlanComputer(Target(torch.device("cpu"), backend_named("host")), PlanLimits(10**6, 10**6, 10**6))
+compute_right = PlanComputer(
+    Workspace(Target(torch.device("cpu"), backend_named("host"))), PlanLimits(10**6, 10**6, 10**6)
+)
 
 
 class HeldCompute:
@@ -26,7 +29,7 @@ class HeldCompute:
         self.let = threading.Event()
         self.calls = 0
 
-    def __call__(self, inputs: PlanInputs, with_entries: bool) -> Plan:
+    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
         self.calls += 1
         self.begun.set()
         assert self.let.wait(PATIENCE_SECONDS)
@@ -37,7 +40,7 @@ def failing_once(error: BaseException) -> Compute:
     """A compute whose first call raises ``error``; later ones are right."""
     errors = [error]
 
-    def compute(inputs: PlanInputs, with_entries: bool) -> Plan:
+    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
         if errors:
             raise errors.pop()
         return compute_right(inputs, with_entries)

@@ -35,7 +35,8 @@ def poisoned(verify_capacity: int, write_req_capacity: int, device: torch.device
 
 def arguments(inputs: PlanInputs, device: torch.device) -> dict[str, Any]:
     """The keyword arguments of a launch, buffers aside."""
-    names = [field.name for field in fields(inputs) if field.name not in ("verify_capacity", "write_req_capacity")]
+    ours = ("verify_capacity", "write_req_capacity", "resident", "loc")
+    names = [field.name for field in fields(inputs) if field.name not in ours]
     values = {name: getattr(inputs, name) for name in names}
     return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 

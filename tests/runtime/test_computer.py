@@ -9,6 +9,7 @@ from service.errors import Refusal
 from service.kernels.backend import Backend, Target, backend_named
 from service.kernels.operands import PlanOperands
 from service.plan.inputs import PlanInputs
+from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
 
 LIMITS = PlanLimits(max_requests=4, max_table_cells=12, max_verify_entries=6)
@@ -26,7 +27,7 @@ def _noting_backend(launched: list[PlanOperands]) -> Backend:
 
 def test_the_warm_up_runs_with_and_without_look_up_table_and_token_table() -> None:
     launched: list[PlanOperands] = []
-    PlanComputer(Target(torch.device("cpu"), _noting_backend(launched)), LIMITS).warm_up()
+    PlanComputer(Workspace(Target(torch.device("cpu"), _noting_backend(launched))), LIMITS).warm_up()
     variants = {
         (operands.full_to_swa_index_mapping is None, operands.req_to_verify_expected_tokens is None)
         for operands in launched
@@ -36,7 +37,7 @@ def test_the_warm_up_runs_with_and_without_look_up_table_and_token_table() -> No
 
 def test_what_is_over_a_limit_never_reaches_the_backend() -> None:
     launched: list[PlanOperands] = []
-    computer = PlanComputer(Target(torch.device("cpu"), _noting_backend(launched)), LIMITS)
+    computer = PlanComputer(Workspace(Target(torch.device("cpu"), _noting_backend(launched))), LIMITS)
     inputs = PlanInputs(
         req_pool_indices=torch.ones(3, dtype=torch.int64),
         prefix_lens=torch.full((3,), 3),
@@ -44,7 +45,7 @@ def test_what_is_over_a_limit_never_reaches_the_backend() -> None:
         req_to_token=torch.zeros((2, 3), dtype=torch.int32),
     )
     with pytest.raises(Refusal) as caught:
-        computer(inputs, True)
+        computer([inputs], True)
     assert caught.value.code == "plan-too-large"
     assert launched == []
-    assert computer(inputs, False).sizes.verify_total == 9
+    assert computer([inputs], False)[0].sizes.verify_total == 9
