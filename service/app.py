@@ -26,6 +26,7 @@ from service.runtime.device import resolve_target, versions
 from service.runtime.engine import Engine, EngineOptions
 from service.runtime.operations import Compute, Operations
 from service.runtime.pools import PoolStore
+from service.runtime.seats import take_seat
 from service.settings import Settings, load_settings, variable_of
 
 _DESCRIPTION = (
@@ -34,13 +35,14 @@ _DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
+def create_app(settings: Settings, compute: Compute | None = None, *, seat: int = 0) -> FastAPI:
     """The service as an ASGI application.
 
-    ``compute`` replaces the planner, for tests that need a slow or failing one.
+    ``compute`` replaces the planner, for tests that need a slow or failing one. ``seat`` tells the server processes of
+    one service apart, see ``resolve_target``.
     Raises ``DeviceError`` when the machine lacks the configured device or backend.
     """
-    target = resolve_target(settings.device, settings.kernels)
+    target = resolve_target(settings.device, settings.kernels, seat)
     computer = PlanComputer(Workspace(target), plan_limits(settings))
     engine = Engine(_engine_options(settings, target), computer.warm_up)
     operations = Operations(
@@ -83,7 +85,7 @@ def create_app(settings: Settings, compute: Compute | None = None) -> FastAPI:
 
 def create_app_from_environment() -> FastAPI:
     """The service with the settings of the process environment; what a server process calls."""
-    return create_app(load_settings(os.environ))
+    return create_app(load_settings(os.environ), seat=take_seat())
 
 
 def service_info(settings: Settings, target: Target) -> Info:

@@ -14,6 +14,7 @@ from uvicorn.config import LOGGING_CONFIG, STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from service.http.protocol import ProblemProtocol
+from service.runtime.seats import seats_offered
 from service.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ def serve_until_stopped(settings: Settings) -> None:
             sys.exit(STARTUP_FAILURE)
         return
     supervisor = Multiprocess(config, sockets=[listener])
-    supervisor.run()
+    with seats_offered():
+        supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         sys.exit(STARTUP_FAILURE)
 

@@ -22,7 +22,13 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    workers: int = Field(default=1, ge=1, le=64, description="Server processes. All use the configured device.")
+    workers: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Server processes. On several GPUs each takes one of its own, unless KV_PLAN_DEVICE names one. "
+        "Pools need 1.",
+    )
     root_path: str = Field(
         default="",
         pattern=r"^(/[A-Za-z0-9._~-]+)*$",
@@ -35,7 +41,7 @@ class Settings(BaseSettings):
     device: str = Field(
         default="auto",
         pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]?))?)$",
-        description="Device of every tensor: cpu, cuda, cuda:N, or auto (cuda:0 if there is one, else cpu).",
+        description="Device of every tensor: cpu, cuda, cuda:N, or auto (cuda if there is one, else cpu).",
     )
     kernels: Literal["auto", "triton", "host"] = Field(
         default="auto",

@@ -1,6 +1,7 @@
 """Owns the memory that plans are computed in, and how operands travel to it and results back."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 from typing import Any
 
@@ -40,6 +41,12 @@ class Workspace:
         ``tensors`` are contiguous, int32 or int64. What ``spare`` holds is undefined. All of it is overwritten by the
         next call.
         """
+        with self._device():
+            return self._loaded(tensors, head, spare)
+
+    def _loaded(
+        self, tensors: Sequence[torch.Tensor], head: Ints, spare: int
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
         sizes = [aligned(-(-tensor.nbytes // 8)) for tensor in tensors]
         staged = [size * 8 <= _STAGED_BYTES for size in sizes]
         sent = sum(size for size, small in zip(sizes, staged, strict=True) if small) + aligned(len(head))
@@ -67,12 +74,17 @@ class Workspace:
 
     def read(self, results: torch.Tensor) -> Ints:
         """A copy on the host of a vector on the device, once everything launched so far is done."""
-        host = torch.empty(results.shape, dtype=torch.int64, pin_memory=self._on_cuda)
-        host.copy_(results, non_blocking=True)
-        if self._arrived is not None:
-            self._arrived.record()
-            self._arrived.synchronize()
+        with self._device():
+            host = torch.empty(results.shape, dtype=torch.int64, pin_memory=self._on_cuda)
+            host.copy_(results, non_blocking=True)
+            if self._arrived is not None:
+                self._arrived.record()
+                self._arrived.synchronize()
         return host.numpy()
+
+    def _device(self) -> AbstractContextManager[object]:
+        """Events and pinned memory belong to the device that is current, which need not be this one."""
+        return torch.cuda.device(self.target.device) if self._on_cuda else nullcontext()
 
     def _reserved(self, elements: int) -> torch.Tensor:
         if elements > _KEPT_ELEMENTS:

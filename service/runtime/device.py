@@ -16,13 +16,14 @@ class DeviceError(RuntimeError):
     """A configured device or backend that this machine does not have."""
 
 
-def resolve_target(device: str, kernels: str) -> Target:
+def resolve_target(device: str, kernels: str, seat: int = 0) -> Target:
     """The device and backend that the settings ask for.
 
-    ``device`` is auto, cpu, cuda or cuda:N; ``kernels`` is auto, triton or host.
+    ``device`` is auto, cpu, cuda or cuda:N; ``kernels`` is auto, triton or host. Server processes with different
+    ``seat`` take different CUDA devices as long as there are any, unless the settings name one.
     Raises ``DeviceError`` when this machine cannot serve them.
     """
-    resolved = _resolve_device(device)
+    resolved = _resolve_device(device, seat)
     if kernels == "auto":
         kernels = "triton" if resolved.type == "cuda" else "host"
     if kernels == "host":
@@ -36,16 +37,15 @@ def resolve_target(device: str, kernels: str) -> Target:
     return Target(resolved, backend_named("triton"))
 
 
-def _resolve_device(device: str) -> torch.device:
+def _resolve_device(device: str, seat: int) -> torch.device:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":
-        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if count else "cpu"
     if device == "cuda":
-        device = "cuda:0"
+        device = f"cuda:{seat % max(count, 1)}"
     resolved = torch.device(device)
-    if resolved.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if resolved.index >= count:
-            raise DeviceError(f"KV_PLAN_DEVICE={device}: this machine has {count} usable CUDA devices")
+    if resolved.type == "cuda" and resolved.index >= count:
+        raise DeviceError(f"KV_PLAN_DEVICE={device}: this machine has {count} usable CUDA devices")
     return resolved
 
 

@@ -45,6 +45,25 @@ def test_settings_choose_the_device_and_the_backend(
 
 
 @pytest.mark.parametrize(
+    ("cuda_devices", "device", "seat", "answer"),
+    [
+        (0, "auto", 3, "cpu"),
+        (1, "auto", 3, "cuda:0"),
+        (2, "auto", 1, "cuda:1"),
+        (2, "auto", 2, "cuda:0"),
+        (2, "cuda", 3, "cuda:1"),
+        (2, "cuda:0", 1, "cuda:0"),
+        (2, "cpu", 1, "cpu"),
+    ],
+)
+def test_server_processes_share_the_devices_out_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, cuda_devices: int, device: str, seat: int, answer: str
+) -> None:
+    _machine(monkeypatch, cuda_devices=cuda_devices)
+    assert str(resolve_target(device, "auto", seat).device) == answer
+
+
+@pytest.mark.parametrize(
     ("cuda_devices", "device", "kernels", "words"),
     [
         (0, "cuda", "auto", "KV_PLAN_DEVICE=cuda:0: this machine has 0 usable CUDA devices"),
