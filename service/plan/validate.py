@@ -63,6 +63,8 @@ def validate_form(inputs: PlanInputs, *, caller: str = DEFAULT_CALLER, buffers: 
         require_len(buffer.tensor, buffer.name, buffer.length)
     if inputs.write_req_capacity is not None and inputs.bs > inputs.write_req_capacity:
         raise refusal("batch-exceeds-write-req-capacity", bs=inputs.bs, capacity=inputs.write_req_capacity)
+    if inputs.resident:  # the tables are where the plan is computed, the batch is not yet
+        named = [(tensor, spec.name) for tensor, spec in tensors if spec.axes == REQ_POOL_INDICES.axes]
     require_same_device(inputs.req_pool_indices, REQ_POOL_INDICES.name, named)
 
 

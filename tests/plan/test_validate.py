@@ -50,6 +50,18 @@ def test_good_inputs_are_accepted() -> None:
     assert message_of(good()) == ""
 
 
+def test_resident_tables_may_be_on_another_device_than_the_batch() -> None:
+    inputs = good()
+    away: dict[str, Any] = {name: getattr(inputs, name).to("meta") for name in ("req_to_token", LUT, TOKENS)}
+    assert (
+        message_of(replace(inputs, **away))
+        == "kv-canary: req_to_token must be on req_pool_indices's device cpu, got meta"
+    )
+    assert message_of(replace(inputs, **away, resident=True)) == ""
+    lens = inputs.prefix_lens.to("meta")
+    assert "prefix_lens must be on" in message_of(replace(inputs, **away, prefix_lens=lens, resident=True))
+
+
 DECODED = [case for case in load_cases("error") if not case.id.startswith(("dtype_", "elem_", "ragged_"))]
 
 
