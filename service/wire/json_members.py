@@ -160,8 +160,10 @@ class _Reader:
         most = self.depth - 1
         if most == 0:
             return Span(start, stop, 0)
-        comma = skip_space_backwards(self.body, stop) - 1
-        return Span(start, stop, _count_braces(self.body, _empty_object_stop(self.body, start), comma, most))
+        before = skip_space_backwards(self.body, stop)
+        if byte_at(self.body, before - 1) == b",":
+            before -= 1
+        return Span(start, stop, _count_braces(self.body, _empty_object_stop(self.body, start), before, most))
 
     def _pass_value(self, span: Span) -> None:
         if span.stop == len(self.body):

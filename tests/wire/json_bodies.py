@@ -7,11 +7,32 @@ from functools import partial
 import numpy as np
 
 from service.errors import Refusal
-from service.spec import PLAN_INPUTS, FieldSpec
+from service.spec import PLAN_INPUTS, FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
 from service.wire.field_rules import Value
 from service.wire.json_body import decode_any_body, decode_json_body
 
 Answer = Mapping[str, Value]
+
+_LENS = TensorSpec("lens", ("n",), "int64", "")
+_TABLE = TensorSpec("table", ("rows", "cols"), "int32", "", required=False)
+_NUMBERS = (ScalarSpec("n", "int64", ""), ScalarSpec("e", "int32", ""), ScalarSpec("true", "int64", ""))
+_WORDS = (TextSpec("pool", ""), FlagSpec("use", "", default=True))
+_INNER = ObjectSpec("inner", (_LENS, *_NUMBERS, *_WORDS), "")
+
+NESTED_FIELDS: tuple[FieldSpec, ...] = (
+    _LENS,
+    *_NUMBERS,
+    *_WORDS,
+    ObjectSpec("plan", (_LENS, _TABLE, *_NUMBERS, *_WORDS, _INNER), "", required=True),
+    ObjectsSpec("groups", (_TABLE, *_NUMBERS, *_WORDS, _INNER), "", most=3),
+    _INNER,
+)
+"""Fields of every kind, at several depths, some under names that are also words of JSON."""
+
+EITHER_FIELDS: tuple[FieldSpec, ...] = (TensorSpec("lens", ("n",), "int64", "", required_unless="pool"), *_WORDS)
+"""Fields of which a required one can be replaced by another."""
+
+NESTED = {"lens": "[1]", "plan": '{"lens": [2]}', "groups": '{"a": {}}'}
 
 PIECES = (21, 22, 37, 1024 * 1024)
 """Sizes in which the decoder of any body is made to read its arrays."""
@@ -22,6 +43,11 @@ BATCH = {"req_pool_indices": "[1]", "prefix_lens": "[1]", "extend_seq_lens": "[1
 def batch(**parts: str) -> bytes:
     """A batch as JSON, with the text of some values replaced or added."""
     return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in {**BATCH, **parts}.items()) + "}").encode()
+
+
+def nested(**parts: str) -> bytes:
+    """A body of ``NESTED_FIELDS`` as JSON, with the text of some values replaced or added."""
+    return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in {**NESTED, **parts}.items()) + "}").encode()
 
 
 def answers(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> list[Answer | str]:

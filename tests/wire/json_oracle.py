@@ -1,55 +1,97 @@
 """Owns the slow, obvious answer to what a JSON body holds, by the standard library. Knows no decoder of the service."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.spec import INTEGER_RANGE, ScalarSpec, TensorSpec
+from service.spec import INTEGER_RANGE, FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
 
 TOO_LARGE = 10**40
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 class Refused(Exception):
     """The body must be refused."""
 
 
-def expected_fields(body: bytes, fields: Sequence[TensorSpec | ScalarSpec]) -> dict[str, NDArray[Any] | int]:
+def expected_fields(body: bytes, fields: Sequence[FieldSpec]) -> dict[str, Any]:
     """What a decoder must answer. Refused if it must refuse."""
-    members = _members(body)
-    names = [name for name, _ in members]
-    if len(set(names)) < len(names) or not set(names) <= {field.name for field in fields}:
+    return _object(_parse(body), fields)
+
+
+def _object(members: Any, fields: Sequence[FieldSpec]) -> dict[str, Any]:
+    values = _distinct(members)
+    if not set(values) <= {field.name for field in fields}:
         raise Refused
-    values = dict(members)
-    answer: dict[str, NDArray[Any] | int] = {}
+    answer: dict[str, Any] = {}
     for field in fields:
-        required = isinstance(field, TensorSpec) and field.required
+        required = isinstance(field, ObjectsSpec) or (isinstance(field, TensorSpec | ObjectSpec) and field.required)
+        if isinstance(field, TensorSpec) and field.required_unless in values:
+            required = False
         if field.name not in values and required:
             raise Refused
         value = values.get(field.name)
-        if value is None and not required:
-            continue
-        shape = _shape(value)
-        cells = _cells(value)
-        lowest, highest = INTEGER_RANGE[field.dtype]
-        if not all(type(cell) is int and lowest <= cell <= highest for cell in cells):
-            raise Refused
-        if isinstance(field, ScalarSpec):
-            if shape != ():
-                raise Refused
-            answer[field.name] = cells[0]
-        else:
-            if shape == (0,) and field.rank == 2:
-                shape = (0, 0)
-            answer[field.name] = np.array(cells, field.dtype).reshape(shape)
+        if value is not None or required:
+            answer[field.name] = _value(value, field)
     return answer
 
 
-def _members(body: bytes) -> list[tuple[str, Any]]:
+def _value(value: Any, field: FieldSpec) -> Any:
+    if isinstance(field, ObjectSpec):
+        return _object(value, field.fields)
+    if isinstance(field, ObjectsSpec):
+        objects = _distinct(value)
+        if not 1 <= len(objects) <= field.most or not all(NAME.fullmatch(name) for name in objects):
+            raise Refused
+        return {name: _object(members, field.fields) for name, members in objects.items()}
+    if isinstance(field, FlagSpec):
+        if value is not True and value is not False:
+            raise Refused
+        return value
+    return _text(value) if isinstance(field, TextSpec) else _integers(value, field)
+
+
+def _text(value: Any) -> str:
     try:
-        members = json.loads(
+        if isinstance(value, str) and len(value.encode()) <= 64:
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise Refused
+
+
+def _integers(value: Any, field: TensorSpec | ScalarSpec) -> NDArray[Any] | int:
+    shape = _shape(value)
+    cells = _cells(value)
+    lowest, highest = INTEGER_RANGE[field.dtype]
+    if not all(type(cell) is int and lowest <= cell <= highest for cell in cells):
+        raise Refused
+    if isinstance(field, ScalarSpec):
+        if shape != ():
+            raise Refused
+        return int(cells[0])
+    if shape == (0,) and field.rank == 2:
+        shape = (0, 0)
+    return np.array(cells, field.dtype).reshape(shape)
+
+
+def _distinct(members: Any) -> dict[str, Any]:
+    """The members of an object by name. Refused when it is none, or has a name twice."""
+    if not isinstance(members, tuple):
+        raise Refused
+    if len({name for name, _ in members}) < len(members):
+        raise Refused
+    return dict(members)
+
+
+def _parse(body: bytes) -> Any:
+    """The value of a text, an object being a tuple of its members."""
+    try:
+        return json.loads(
             body.decode("utf-8"),
             object_pairs_hook=tuple,
             parse_constant=_refuse,
@@ -57,9 +99,6 @@ def _members(body: bytes) -> list[tuple[str, Any]]:
         )
     except (ValueError, RecursionError):
         raise Refused from None
-    if not isinstance(members, tuple):
-        raise Refused
-    return list(members)
 
 
 def _refuse(_constant: str) -> None:
