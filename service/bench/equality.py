@@ -41,8 +41,8 @@ def require_same(what: str, have: object, want: object) -> None:
         raise DifferentAnswer(f"{what} is {_shown(have)}, not {_shown(want)}")
     if len(have) != len(want):
         raise DifferentAnswer(f"{what} has {len(have)} elements, not {len(want)}")
-    for i, (one, other) in enumerate(zip(have, want, strict=True)):
-        require_same(f"{what}[{i}]", one, other)
+    i = next(i for i, (one, other) in enumerate(zip(have, want, strict=True)) if one != other)
+    require_same(f"{what}[{i}]", have[i], want[i])
 
 
 def _shown(value: object) -> str:

@@ -97,14 +97,22 @@ def _judged_calls(servers: Mapping[str, RunningServer], scenario: HttpScenario, 
         form = _form(server.program, scenario)
         body = form.encode(inputs)
         status, answer = server.request("POST", form.path, body, form.content_type)
+        who = f"{server.program.title}, {scenario.name}"
         if status != 200:
-            raise ServerError(f"{server.program.title} answered {scenario.name} with {status}: {answer[:200]!r}")
+            raise ServerError(f"{who}: answered {status}: {answer[:200]!r}")
         if server.program.computes:
-            require_same_plan(f"{server.program.title}, {scenario.name}", form.decode(answer), expected)
+            require_same_plan(who, _decoded(who, form, answer), expected)
         elif answer != (DRAINED if name == DRAIN.name else body):
-            raise ServerError(f"{server.program.title} answered {scenario.name} with {answer[:200]!r}")
+            raise ServerError(f"{who}: answered {answer[:200]!r}")
         calls[name] = Call(server.port, request_bytes(form.path, form.content_type, body), answer)
     return calls
+
+
+def _decoded(who: str, form: Form, answer: bytes) -> Mapping[str, object]:
+    try:
+        return form.decode(answer)
+    except ValueError as error:
+        raise ServerError(f"{who}: answered {answer[:200]!r}") from error
 
 
 def _form(program: Program, scenario: HttpScenario) -> Form:

@@ -76,12 +76,14 @@ class RunningServer:
     log: IO[bytes]
 
     def request(self, method: str, path: str, body: bytes | None = None, content_type: str = "") -> tuple[int, bytes]:
-        """Status and body of one request on a connection of its own."""
+        """Status and body of one request on a connection of its own; raises ``ServerError`` if there is no answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
         try:
             connection.request(method, path, body, {"content-type": content_type} if content_type else {})
             answer = connection.getresponse()
             return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(f"{self.program.title} gave no answer to {method} {path}: {error!r}") from error
         finally:
             connection.close()
 
@@ -91,7 +93,7 @@ class RunningServer:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise ServerError(f"{self.program.title} ended with {self.process.returncode}: {self._written()}")
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            with contextlib.suppress(ServerError):
                 if self.request("GET", self.program.ready_path)[0] == 200:
                     return
             time.sleep(_POLL_SECONDS)
