@@ -1,10 +1,12 @@
 """The host backend: plans and scatters on CPU tensors, vectorised with numpy. Bit for bit what the kernels answer."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from service.kernels.host_batch import Flags, HostBatch, Ints, exclusive_sums, read_batch
+from service.kernels.host_batch import Flags, HostBatch, Ints, largest, read_batch, smallest
 from service.kernels.operands import (
     INT32_MAX,
     INT64_MAX,
@@ -38,14 +40,19 @@ class HostPlan:
     faults: tuple[int, int]
 
 
+class _Tables(NamedTuple):
+    slots: npt.NDArray[np.int32]
+    lut: Ints | None
+
+
 def plan_on_host(operands: PlanOperands, batch: HostBatch, *, with_entries: bool) -> HostPlan:
     """The plan of judged operands on the CPU; its entries are left out when they overflow, or unless wanted."""
-    seeds, seed_fault = _seeds(operands, batch)
+    tables = _tables(operands)
+    seeds, seed_fault = _seeds(batch, tables)
     entries, entry_fault = None, INT64_MAX
     if with_entries and batch.verify_offsets[-1] <= operands.verify_capacity:
-        entries, entry_fault = _entries(operands, batch)
-    write_offsets = exclusive_sums(batch.extend_lens)
-    return HostPlan(operands.verify_capacity, write_offsets, seeds, entries, (entry_fault, seed_fault))
+        entries, entry_fault = _entries(operands, batch, tables)
+    return HostPlan(operands.verify_capacity, batch.write_offsets, seeds, entries, (entry_fault, seed_fault))
 
 
 def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBuffers | None) -> None:
@@ -93,53 +100,74 @@ def launch_scatter(operands: ScatterOperands) -> None:
     pool[operands.req_pool_indices.numpy()[segment[kept]], column[kept]] = flat[kept].astype(np.int32)
 
 
-def _translated(operands: PlanOperands, slots: Ints) -> tuple[Ints, Flags | None]:
+def _tables(operands: PlanOperands) -> _Tables:
+    lut = operands.full_to_swa_index_mapping
+    return _Tables(operands.req_to_token.numpy(), None if lut is None else lut.numpy())
+
+
+def _translated(slots: Ints, lut: Ints | None) -> tuple[Ints, Flags | None]:
     """Slots through the look-up table, and which of them lie outside it (None: none does)."""
-    if operands.full_to_swa_index_mapping is None:
+    if lut is None:
         return slots, None
-    lut = operands.full_to_swa_index_mapping.numpy()
+    if not slots.shape[0] or (smallest(slots) >= 0 and largest(slots) < lut.shape[0]):
+        return lut.take(slots), None
     outside = slots >= lut.shape[0]
     translated = np.where(slots < 0, slots, lut[np.where((slots < 0) | outside, 0, slots)])
     return translated, outside if outside.any() else None
 
 
-def _seeds(operands: PlanOperands, batch: HostBatch) -> tuple[Ints, int]:
+def _seeds(batch: HostBatch, tables: _Tables) -> tuple[Ints, int]:
     """Seed of every request [bs], and the first request whose seed lies outside the look-up table."""
-    seeds = np.full(operands.bs, NO_SLOT, np.int64)
-    having = np.flatnonzero((batch.extend_lens > 0) & (batch.prefix_lens > 0))
-    slots = operands.req_to_token.numpy()[batch.rows[having], batch.prefix_lens[having] - 1].astype(np.int64)
-    seeds[having], outside = _translated(operands, slots)
+    seeds = _filled(batch.rows.shape[0], NO_SLOT)
+    # No len is negative, so the smaller one is 0 where either is.
+    having = np.minimum(batch.extend_lens, batch.prefix_lens).nonzero()[0]
+    slots = tables.slots[batch.rows[having], batch.prefix_lens[having] - 1].astype(np.int64)
+    seeds[having], outside = _translated(slots, tables.lut)
     return seeds, INT64_MAX if outside is None else int(having[outside.argmax()])
 
 
-def _entries(operands: PlanOperands, batch: HostBatch) -> tuple[Entries, int]:
+def _entries(operands: PlanOperands, batch: HostBatch, tables: _Tables) -> tuple[Entries, int]:
     """All entries, and the key (see ``OffsetBuffers.faults``) of the first slot outside the look-up table."""
-    table = operands.req_to_token.numpy()
-    starts = batch.verify_offsets[:-1]
-    lens = batch.verify_offsets[1:] - starts
-    request = np.repeat(np.arange(operands.bs), lens)
-    positions = np.arange(request.shape[0]) + (batch.first_positions - starts)[request]
-    slots, outside = _translated(operands, table[batch.rows[request], positions].astype(np.int64))
-    # Within a request the predecessor is the entry before; only heads look theirs up, and at position 0 have none.
-    prev_slots = np.empty_like(slots)
-    prev_slots[1:] = slots[:-1]
-    heads = starts[lens > 0]
-    head_positions = positions[heads]
-    before = table[batch.rows[request[heads]], head_positions - 1].astype(np.int64)
-    prev_slots[heads], head_outside = _translated(operands, np.where(head_positions > 0, before, NO_SLOT))
+    total, starts = int(batch.verify_offsets[-1]), batch.verify_offsets[:-1]
+    lens = batch.prefix_lens - batch.first_positions
+    rows = batch.rows.repeat(lens)
+    positions = np.arange(total)
+    positions += (batch.first_positions - starts).repeat(lens)
+    slots, outside = _translated(tables.slots[rows, positions].astype(np.int64), tables.lut)
+    # Within a request the predecessor is the entry before. A head has none, unless it is the head of a window.
+    # A request without entries starts where the next one does, or behind the last entry.
+    prev_slots = np.empty(total + 1, np.int64)
+    prev_slots[1:] = slots
+    prev_slots[starts] = NO_SLOT
     fault = INT64_MAX if outside is None else 2 * int(outside.argmax())
-    if head_outside is not None:
-        fault = min(fault, 2 * int(heads[head_outside.argmax()]) + 1)
-    return Entries(slots, _tokens(operands, request, positions), positions, prev_slots), fault
+    windowed = batch.first_positions.nonzero()[0]
+    if windowed.shape[0]:
+        heads = starts[windowed]
+        before = tables.slots[batch.rows[windowed], batch.first_positions[windowed] - 1].astype(np.int64)
+        prev_slots[heads], head_outside = _translated(before, tables.lut)
+        if head_outside is not None:
+            fault = min(fault, 2 * int(heads[head_outside.argmax()]) + 1)
+    return Entries(slots, _tokens(operands, rows, positions, lens), positions, prev_slots[:-1]), fault
 
 
-def _tokens(operands: PlanOperands, request: Ints, positions: Ints) -> Ints:
+def _tokens(operands: PlanOperands, rows: Ints, positions: Ints, lens: Ints) -> Ints:
     """Expected token of every entry, NO_TOKEN where the token table has none to trust."""
-    expected = np.full(positions.shape, NO_TOKEN, np.int64)
+    expected = _filled(positions.shape[0], NO_TOKEN)
     table, valid_lens = operands.req_to_verify_expected_tokens, operands.req_to_verify_expected_tokens_valid_lens
     if table is None or valid_lens is None:
         return expected
-    at = positions + operands.kv_token_id_vs_position_offset
-    known = np.flatnonzero((at >= 0) & (at < valid_lens.numpy()[request]))
-    expected[known] = table.numpy()[operands.req_pool_indices.numpy()[request[known]], at[known]]
+    shift = operands.kv_token_id_vs_position_offset
+    at = positions + shift if shift else positions
+    trusted = at < valid_lens.numpy().repeat(lens)
+    if shift < 0:
+        trusted &= at >= 0
+    known = trusted.nonzero()[0]
+    expected[known] = table.numpy()[rows[known], at[known]]
     return expected
+
+
+def _filled(length: int, value: int) -> Ints:
+    """[length] int64 of one value; half the time of ``np.full``."""
+    filled = np.empty(length, np.int64)
+    filled.fill(value)
+    return filled

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from service.errors import refusal
-from service.kernels.host_batch import Flags, HostBatch, Ints
+from service.kernels.host_batch import Flags, HostBatch, Ints, largest, smallest
 from service.plan.inputs import PlanInputs
 from service.plan.require import (
     require_contiguous,
@@ -74,11 +74,28 @@ def validate_values(inputs: PlanInputs, batch: HostBatch) -> None:
     ``batch`` is what ``read_batch`` makes of the same inputs. Elements of inactive rows are not judged.
     Raises ``InvalidInput`` (a ValueError).
     """
+    if not _is_plainly_right(inputs, batch):
+        _validate_each(inputs, batch)
+
+
+def _is_plainly_right(inputs: PlanInputs, batch: HostBatch) -> bool:
+    """Whether the extremes alone show that no rule is broken; they may belong to rows that are not judged."""
+    if not inputs.bs:
+        return True
+    table_rows, columns = inputs.req_to_token.shape
+    right = smallest(batch.rows) >= 0 and largest(batch.prefix_lens) <= columns and smallest(batch.write_offsets) >= 0
+    tokens, lens = inputs.req_to_verify_expected_tokens, inputs.req_to_verify_expected_tokens_valid_lens
+    if tokens is not None and lens is not None:
+        table_rows, columns = min(table_rows, tokens.shape[0]), tokens.shape[1]
+        right = right and largest(lens.numpy()) <= columns
+    return right and largest(batch.rows) < table_rows
+
+
+def _validate_each(inputs: PlanInputs, batch: HostBatch) -> None:
     _validate_rows(inputs, batch)
-    prefix, extend, columns = batch.prefix_lens, batch.extend_lens, inputs.req_to_token.shape[1]
-    _refuse_first(prefix > columns, "prefix-exceeds-columns", prefix, columns=columns)
-    # Halves cannot overflow, so the sum is exact.
-    if (int((extend >> 32).sum()) << 32) + int((extend & 0xFFFFFFFF).sum()) > 2**63 - 1:
+    columns = inputs.req_to_token.shape[1]
+    _refuse_first(batch.prefix_lens > columns, "prefix-exceeds-columns", batch.prefix_lens, columns=columns)
+    if (batch.write_offsets < 0).any():
         raise refusal("extend-sum-overflow")
     tokens, lens = inputs.req_to_verify_expected_tokens, inputs.req_to_verify_expected_tokens_valid_lens
     if tokens is not None and lens is not None:

@@ -39,25 +39,22 @@ def _plan_inputs(decoded: Mapping[str, Any]) -> PlanInputs:
 
 def plan_fields(plan: Plan) -> dict[str, object]:
     """What a plan answers, by the names and in the order of ``service.spec.PLAN_OUTPUTS``, device and backend aside."""
-    sizes = plan.sizes
+    sizes, entries = plan.sizes, plan.entries
     fields: dict[str, object] = {
         "verify_offsets": plan.verify_offsets,
         "verify_total": sizes.verify_total,
         "verify_num_valid": min(sizes.verify_total, sizes.verify_capacity),
         "verify_enable": sizes.enabled,
     }
-    if plan.entries is not None:
-        fields |= {
-            "verify_slot_indices": plan.entries.verify_slot_indices,
-            "verify_expected_tokens": plan.entries.verify_expected_tokens,
-            "verify_expected_positions": plan.entries.verify_expected_positions,
-            "verify_prev_slot_indices": plan.entries.verify_prev_slot_indices,
-        }
-    return fields | {
-        "write_offsets": plan.write_offsets,
-        "write_seed_slot_indices": plan.write_seed_slot_indices,
-        "write_num_valid_reqs": sizes.bs,
-    }
+    if entries is not None:
+        fields["verify_slot_indices"] = entries.verify_slot_indices
+        fields["verify_expected_tokens"] = entries.verify_expected_tokens
+        fields["verify_expected_positions"] = entries.verify_expected_positions
+        fields["verify_prev_slot_indices"] = entries.verify_prev_slot_indices
+    fields["write_offsets"] = plan.write_offsets
+    fields["write_seed_slot_indices"] = plan.write_seed_slot_indices
+    fields["write_num_valid_reqs"] = sizes.bs
+    return fields
 
 
 def encode_plan(plan: Plan, device: str, backend: str) -> bytes:

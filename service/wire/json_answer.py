@@ -15,6 +15,8 @@ def encode_json(fields: Mapping[str, object], slice_elements: int = SLICE_ELEMEN
     >>> encode_json({"verify_offsets": np.array([0, 2]), "verify_enable": True})
     b'{"verify_offsets":[0,2],"verify_enable":true}'
     """
+    if sum(len(value) for value in fields.values() if isinstance(value, np.ndarray)) <= slice_elements:
+        return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
     parts: list[bytes] = []
     for name, value in fields.items():
         parts.append(b"," if parts else b"{")
@@ -27,4 +29,4 @@ def encode_json(fields: Mapping[str, object], slice_elements: int = SLICE_ELEMEN
             parts[-1] = b"]"
         else:
             parts.append(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
-    return b"".join(parts) + b"}" if parts else b"{}"
+    return b"".join(parts) + b"}"

@@ -126,6 +126,7 @@ RULES: list[Rule] = [
         "prefix_lens[0]=9223372036854775807 exceeds req_to_token columns 6",
     ),
     ({"extend_seq_lens": torch.tensor([2**63 - 1, 1])}, "extend_seq_lens sum exceeds int64"),
+    ({"extend_seq_lens": torch.tensor([2**63 - 1, 2**63 - 1])}, "extend_seq_lens sum exceeds int64"),
     ({VALID_LENS: torch.tensor([0, 7])}, f"{VALID_LENS}[1]=7 exceeds {TOKENS} columns 6"),
 ]
 
