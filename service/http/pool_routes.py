@@ -10,7 +10,7 @@ from service.http.bodies import POOL_NAME_PATTERN, PlanResponse, PoolRequest, Sc
 from service.http.examples import POOL, POOL_EXAMPLES, SCATTER_EXAMPLES, STEP_EXAMPLES, WorkedExample
 from service.http.openapi import BODY_STATUSES, TIMING_HEADER, json_answer, problems, request_body
 from service.http.preconditions import is_unchanged, precondition_of
-from service.http.raw import RawRoute, answered, perform
+from service.http.raw import RawRoute, answered, perform, share_methods
 from service.http.schemas import PoolInfo, PoolList
 from service.runtime.engine import Engine
 from service.runtime.operations import Operations, encode_pool, pool_fields
@@ -48,6 +48,7 @@ def pool_router(engine: Engine, operations: Operations) -> APIRouter:
     _add_reading_routes(router, operations)
     _add_storing_routes(router, engine, operations)
     _add_changing_routes(router, engine, operations)
+    share_methods(router.routes)
     return router
 
 

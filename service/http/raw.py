@@ -1,10 +1,14 @@
 """Owns what raw routes share: an endpoint that gets the request as it is, and the way from it to an answer of bytes."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from service.http.answers import JsonAnswer
 from service.http.media import require_json
@@ -18,10 +22,27 @@ _NO_HEADERS: Mapping[str, str] = {}
 class RawRoute(APIRoute):
     """A route whose endpoint reads the request itself; its signature only describes the body for the schema."""
 
+    allowed: frozenset[str] = frozenset()
+    """The methods of all routes of its path, for the answer to any other; see ``share_methods``."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The endpoint, called with the request as it is."""
         endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
         return endpoint
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope of this path."""
+        if scope["method"] not in (self.methods or ()):
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.allowed.union(self.methods or ())))})
+        await super().handle(scope, receive, send)
+
+
+def share_methods(routes: Iterable[BaseRoute]) -> None:
+    """Tell each raw route the methods of all that have its path: the framework would name those of the first only."""
+    raw = [route for route in routes if isinstance(route, RawRoute)]
+    for route in raw:
+        methods = [other.methods or () for other in raw if other.path == route.path]
+        route.allowed = frozenset(chain.from_iterable(methods))
 
 
 async def perform(engine: Engine, operation: Operation[Q, R], request: Request) -> Answer[R]:
