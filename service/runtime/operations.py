@@ -131,8 +131,7 @@ class Operations:
         def query(fields: Mapping[str, Any]) -> Tables:
             tables, rows, columns = tables_query(fields)
             for tensor, spec in tables.given():
-                have = max(tensor.shape[0], rows) * max(tensor.shape[1], columns) if spec.rank == 2 else tensor.numel()
-                self.limits.require_table(spec.name, have)
+                self.limits.require_table(spec.name, _cells(tensor.shape, rows, columns))
             return tables.widened(rows, columns)
 
         def run(tables: Tables) -> Stored:
@@ -179,6 +178,13 @@ class Operations:
             for name, plan in zip(planned.groups, planned.plans, strict=True)
         )
         return b'{"groups":{' + groups + b"}," + encode_json(signed)[1:]
+
+
+def _cells(shape: Sequence[int], rows: int, columns: int) -> int:
+    """Cells of a table of ``shape``, widened. An axis of none counts as one: the other is no less of a length then."""
+    if len(shape) == 1:
+        return shape[0]
+    return max(shape[0], rows, 1) * max(shape[1], columns, 1)
 
 
 def encode_pool(pool: Pool) -> bytes:
