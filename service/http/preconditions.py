@@ -6,23 +6,23 @@ from starlette.datastructures import Headers
 
 from service.runtime.pools import Precondition
 
-_STRONG_TAG = re.compile(r'(?<!W/)"[^"]*"')
+_TAG = re.compile(r'(W/)?("[^"]*")')
 
 
 def precondition_of(headers: Headers) -> Precondition:
     """What If-Match and If-None-Match require of a pool. A weak or malformed tag matches nothing."""
-    if_match = headers.get("if-match")
+    if_match = headers.getlist("if-match")
     return Precondition(
-        etags=None if if_match is None else _tags(if_match),
+        etags=_strong_tags(", ".join(if_match)) if if_match else None,
         absent=headers.get("if-none-match", "").strip() == "*",
     )
 
 
 def is_unchanged(headers: Headers, etag: str) -> bool:
     """Whether the caller of a GET says it has what ``etag`` stands for."""
-    if_none_match = headers.get("if-none-match", "")
-    return if_none_match.strip() == "*" or etag in if_none_match.replace("W/", "").replace(" ", "").split(",")
+    if_none_match = ", ".join(headers.getlist("if-none-match"))
+    return if_none_match.strip() == "*" or any(etag == tag for _, tag in _TAG.findall(if_none_match))
 
 
-def _tags(header: str) -> frozenset[str]:
-    return frozenset({"*"} if header.strip() == "*" else _STRONG_TAG.findall(header))
+def _strong_tags(header: str) -> frozenset[str]:
+    return frozenset({"*"} if header.strip() == "*" else (tag for weak, tag in _TAG.findall(header) if not weak))
