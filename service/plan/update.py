@@ -12,7 +12,7 @@ from service.plan.require import require_len, require_rank
 from service.plan.scatter import validate_scatter_form, validate_scatter_values
 from service.plan.tables import Tables, require_table
 from service.plan.transfer import Workspace
-from service.spec import FULL_TO_SWA_INDEX_MAPPING
+from service.spec import EXPECTED_TOKENS, FULL_TO_SWA_INDEX_MAPPING, REQ_TO_TOKEN
 
 _NO_HEAD = np.empty(0, np.int64)
 
@@ -61,9 +61,9 @@ class TablesUpdate:
 
     @property
     def elements(self) -> int:
-        """How many cells are written at most."""
+        """About how much there is to do: cells that are written, and segments that are cut."""
         cells = 0 if self.cells is None else self.cells.indices.numel()
-        return cells + sum(rows.flat_in.numel() for rows in self.rows.values())
+        return cells + sum(rows.flat_in.numel() + rows.req_pool_indices.numel() for rows in self.rows.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,18 @@ class CellsBefore:
 
 
 def judge_update(update: TablesUpdate, tables: Tables) -> None:
-    """Accept an update whose every segment and cell lies inside the tables, once. Raises ``InvalidInput``."""
-    for name, rows in update.rows.items():
+    """Accept an update whose every segment and cell lies inside the tables, once. Raises ``InvalidInput``.
+
+    Of several faults the one in the table that comes first in input order is named.
+    """
+    for name in (REQ_TO_TOKEN.name, FULL_TO_SWA_INDEX_MAPPING.name, EXPECTED_TOKENS.name):
         with within(*update.loc, name):
-            operands = rows.into(require_table(tables, name))
-            validate_scatter_form(operands)
-            validate_scatter_values(operands, name)
-    if update.cells is not None:
-        with within(*update.loc, FULL_TO_SWA_INDEX_MAPPING.name):
-            _judge_cells(update.cells, require_table(tables, FULL_TO_SWA_INDEX_MAPPING.name).shape[0])
+            if name in update.rows:
+                operands = update.rows[name].into(require_table(tables, name))
+                validate_scatter_form(operands)
+                validate_scatter_values(operands, name)
+            elif name == FULL_TO_SWA_INDEX_MAPPING.name and update.cells is not None:
+                _judge_cells(update.cells, require_table(tables, name).shape[0])
 
 
 def apply_update(update: TablesUpdate, tables: Tables, workspace: Workspace) -> None:
