@@ -60,11 +60,17 @@ class PlanQuery:
     def inputs(self, tables: Tables | None = None) -> list[PlanInputs]:
         """The inputs of each plan, over resident ``tables`` or, without any, those of the body."""
         locs: list[tuple[str, ...]] = [(GROUPS.name, name) for name in self.groups] or [self.loc]
-        return [_inputs(fields, tables, loc) for fields, loc in zip(self.plans, locs, strict=True)]
+        # One tensor for each value, however many plans share it: the planner sends it to the device once.
+        made: dict[int, Any] = {}
+        plans = [
+            {name: made.setdefault(id(value), _tensor(value)) for name, value in fields.items()}
+            for fields in self.plans
+        ]
+        return [_inputs(fields, tables, loc) for fields, loc in zip(plans, locs, strict=True)]
 
     @property
     def most_entries(self) -> int:
-        """A number of verify entries that the plans do not exceed together, found without looking at each request."""
+        """A number that the plans do not exceed together, neither in entries nor in requests; found at a glance."""
         return sum(_most_entries(fields) for fields in self.plans)
 
 
@@ -108,7 +114,7 @@ def groups_query(fields: Fields) -> PlanQuery:
 
 def tables_query(fields: Fields) -> tuple[Tables, int, int]:
     """The tables that PUT /pools/{pool} is given, and the rows and columns that they shall have at least."""
-    tables = _inline_tables(fields)
+    tables = Tables(**{name: torch.from_numpy(fields[name]) for name in _TABLES if name in fields})
     tables.validate()
     return tables, fields.get(ROWS.name, 0), fields.get(COLUMNS.name, 0)
 
@@ -148,10 +154,9 @@ def _require_one_source(fields: Fields, pool: str | None) -> None:
 
 
 def _inputs(fields: Fields, tables: Tables | None, loc: tuple[str, ...]) -> PlanInputs:
-    used = (_inline_tables(fields) if tables is None else tables).without(
-        lut=not fields.get(USE_LUT.name, True), tokens=not fields.get(USE_TOKENS.name, True)
-    )
-    others = {name: _tensor(value) for name, value in fields.items() if name not in _NO_INPUTS}
+    found = Tables(**{name: fields[name] for name in _TABLES if name in fields}) if tables is None else tables
+    used = found.without(lut=not fields.get(USE_LUT.name, True), tokens=not fields.get(USE_TOKENS.name, True))
+    others = {name: value for name, value in fields.items() if name not in _NO_INPUTS}
     return PlanInputs(
         **others,
         req_to_token=used.req_to_token,
@@ -162,10 +167,6 @@ def _inputs(fields: Fields, tables: Tables | None, loc: tuple[str, ...]) -> Plan
     )
 
 
-def _inline_tables(fields: Fields) -> Tables:
-    return Tables(**{name: torch.from_numpy(fields[name]) for name in _TABLES if name in fields})
-
-
 def _tensor(value: Any) -> Any:
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
@@ -174,7 +175,7 @@ def _most_entries(fields: Fields) -> int:
     longest = int(fields[PREFIX_LENS.name].max(initial=0))
     window: int = fields.get(SWA_WINDOW_SIZE.name, 0)
     requests: int = fields[REQ_POOL_INDICES.name].size
-    return requests * (min(longest, window) if window > 0 else longest)
+    return requests * max(min(longest, window) if window > 0 else longest, 1)
 
 
 def _tables_update(fields: Fields, loc: tuple[str, ...] = ()) -> TablesUpdate:

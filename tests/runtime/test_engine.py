@@ -167,6 +167,7 @@ def test_the_warm_up_and_every_plan_that_needs_a_device_run_in_one_thread() -> N
         ({"req_to_token": [[0] * 8193] * 2, "prefix_lens": [8193]}, "kv-plan-device"),
         ({"req_to_token": [[0] * 9000] * 2, "prefix_lens": [9000], "swa_window_size": 2}, "MainThread"),
         ({"prefix_lens": [2**62]}, "kv-plan-device"),
+        ({name: [0] * 8193 for name in ("req_pool_indices", "prefix_lens", "extend_seq_lens")}, "kv-plan-device"),
         ({"req_pool_indices": [], "prefix_lens": [], "extend_seq_lens": []}, "MainThread"),
     ],
 )
