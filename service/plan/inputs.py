@@ -1,6 +1,8 @@
 """Owns the inputs of one plan, as callers name them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,6 +23,8 @@ from service.spec import (
     ScalarSpec,
     TensorSpec,
 )
+
+_NOT_MOVED: Mapping[int, torch.Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +88,44 @@ class PlanInputs:
         ]
         return [(tensor, spec) for tensor, spec in named if tensor is not None or spec.required]  # type: ignore[misc]
 
-    def operands(self, verify_capacity: int) -> PlanOperands:
-        """The same tensors as a backend takes them, with the capacity that applies."""
+    def operands(self, verify_capacity: int, moved: Mapping[int, torch.Tensor] = _NOT_MOVED) -> PlanOperands:
+        """The same tensors as a backend takes them, with the capacity that applies.
+
+        A tensor whose ``id`` is in ``moved`` is replaced by what stands there.
+        """
+
+        def there(tensor: torch.Tensor) -> torch.Tensor:
+            return moved.get(id(tensor), tensor)
+
+        lut, tokens, lens = (
+            self.full_to_swa_index_mapping,
+            self.req_to_verify_expected_tokens,
+            self._valid_lens_in_use(),
+        )
         return PlanOperands(
-            req_pool_indices=self.req_pool_indices,
-            prefix_lens=self.prefix_lens,
-            extend_seq_lens=self.extend_seq_lens,
-            req_to_token=self.req_to_token,
-            full_to_swa_index_mapping=self.full_to_swa_index_mapping,
-            req_to_verify_expected_tokens=self.req_to_verify_expected_tokens,
-            req_to_verify_expected_tokens_valid_lens=self._valid_lens_in_use(),
+            req_pool_indices=there(self.req_pool_indices),
+            prefix_lens=there(self.prefix_lens),
+            extend_seq_lens=there(self.extend_seq_lens),
+            req_to_token=there(self.req_to_token),
+            full_to_swa_index_mapping=None if lut is None else there(lut),
+            req_to_verify_expected_tokens=None if tokens is None else there(tokens),
+            req_to_verify_expected_tokens_valid_lens=None if lens is None else there(lens),
             swa_window_size=self.swa_window_size,
             kv_token_id_vs_position_offset=self.kv_token_id_vs_position_offset,
             verify_capacity=verify_capacity,
         )
+
+    def travelling(self) -> list[torch.Tensor]:
+        """The tensors that have to be brought to the device: those of the batch, and tables unless they are there."""
+        named: list[torch.Tensor | None] = [
+            self.req_pool_indices,
+            self.prefix_lens,
+            self.extend_seq_lens,
+            self._valid_lens_in_use(),
+        ]
+        if not self.resident:
+            named += [self.req_to_token, self.full_to_swa_index_mapping, self.req_to_verify_expected_tokens]
+        return [tensor for tensor in named if tensor is not None]
 
     def on_host(self) -> "PlanInputs":
         """The same inputs with every tensor on the CPU."""

@@ -1,33 +1,19 @@
 """Computes plans for the service: judges the inputs, then runs the backend and brings the results to the host."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from service.errors import Refusal, refusal, within
 from service.kernels.backend import Target
 from service.kernels.host_backend import Entries, plan_on_host
 from service.kernels.host_batch import HostBatch, Ints, read_batch
-from service.kernels.operands import INT64_MAX, PlanOperands
+from service.kernels.operands import INT64_MAX
 from service.plan.inputs import PlanInputs
-from service.plan.results import FAULTS, ResultLayout
+from service.plan.results import ResultLayout, lay_out, no_faults
 from service.plan.transfer import Workspace
 from service.plan.validate import validate_form, validate_values
-from service.spec import (
-    EXPECTED_TOKENS,
-    EXPECTED_TOKENS_VALID_LENS,
-    EXTEND_SEQ_LENS,
-    FULL_TO_SWA_INDEX_MAPPING,
-    PREFIX_LENS,
-    REQ_POOL_INDICES,
-    REQ_TO_TOKEN,
-)
-
-_BATCH = (REQ_POOL_INDICES.name, PREFIX_LENS.name, EXTEND_SEQ_LENS.name, EXPECTED_TOKENS_VALID_LENS.name)
-_TABLES = (REQ_TO_TOKEN.name, FULL_TO_SWA_INDEX_MAPPING.name, EXPECTED_TOKENS.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,54 +92,37 @@ def _on_host(job: PlanJob, with_entries: bool) -> Plan:
     _refuse_faults(job, plan.faults)
     entries = plan.entries
     if with_entries and entries is None:
-        entries = Entries(*(np.empty(0, np.int64) for _ in range(4)))
+        entries = _no_entries()
     write_offsets = np.zeros(job.sizes.write_req_capacity + 1, np.int64)
     write_offsets[: job.sizes.bs + 1] = plan.write_offsets
     return Plan(job.sizes, job.batch.verify_offsets, write_offsets, plan.seeds, entries)
 
 
 def _on_device(jobs: Sequence[PlanJob], workspace: Workspace, with_entries: bool) -> list[Plan]:
-    faults = np.full(FAULTS * len(jobs), INT64_MAX)
-    layouts: list[ResultLayout] = []
-    for number, job in enumerate(jobs):
-        first = layouts[-1].stop if layouts else len(faults)
-        count = job.sizes.verify_total if with_entries and job.sizes.enabled else 0
-        layouts.append(ResultLayout.of(first, FAULTS * number, (job.sizes.bs, job.sizes.write_req_capacity, count)))
-    operands, results = _loaded(jobs, workspace, faults, layouts[-1].stop - len(faults))
-    for job, layout, there in zip(jobs, layouts, operands, strict=True):
-        workspace.target.backend.launch_plan(there, *layout.buffers(results, reports=job.inputs.lut_length > 0))
-    found = workspace.read(results)
-    plans = []
+    counts = [job.sizes.verify_total if with_entries and job.sizes.enabled else 0 for job in jobs]
+    layouts, elements = lay_out(
+        [(job.sizes.bs, job.sizes.write_req_capacity, count) for job, count in zip(jobs, counts, strict=True)]
+    )
+    travelling = {id(tensor): tensor for job in jobs for tensor in job.inputs.travelling()}
+    views, results = workspace.load(list(travelling.values()), no_faults(len(jobs)), elements)
+    there = dict(zip(travelling, views, strict=True))
     for job, layout in zip(jobs, layouts, strict=True):
-        entry_key, request = found[layout.faults : layout.faults + FAULTS].tolist()
-        _refuse_faults(job, (entry_key, request))
-        verify_offsets, write_offsets, seeds, *columns = layout.arrays(found)
-        plans.append(Plan(job.sizes, verify_offsets, write_offsets, seeds, Entries(*columns) if with_entries else None))
-    return plans
+        buffers = layout.buffers(results, workspace.unread, reports=job.inputs.lut_length > 0)
+        workspace.target.backend.launch_plan(job.inputs.operands(job.sizes.verify_capacity, there), *buffers)
+    found = workspace.read(results)
+    return [_read_plan(job, layout, found, with_entries) for job, layout in zip(jobs, layouts, strict=True)]
 
 
-def _loaded(
-    jobs: Sequence[PlanJob], workspace: Workspace, faults: Ints, spare: int
-) -> tuple[list[PlanOperands], torch.Tensor]:
-    """The operands of each job on the device, and a vector there that begins with ``faults``."""
-    operands = [job.inputs.operands(job.sizes.verify_capacity) for job in jobs]
-    travelling = [
-        _travelling(operand, resident=job.inputs.resident) for job, operand in zip(jobs, operands, strict=True)
-    ]
-    distinct = {id(tensor): tensor for tensors in travelling for tensor in tensors.values()}
-    views, results = workspace.load(list(distinct.values()), faults, spare)
-    there = dict(zip(distinct, views, strict=True))
-    moved: list[dict[str, Any]] = [
-        {name: there[id(tensor)] for name, tensor in tensors.items()} for tensors in travelling
-    ]
-    return [replace(operand, **views_of) for operand, views_of in zip(operands, moved, strict=True)], results
+def _read_plan(job: PlanJob, layout: ResultLayout, found: Ints, with_entries: bool) -> Plan:
+    entry_key, request = found[layout.faults].tolist()
+    _refuse_faults(job, (entry_key, request))
+    verify_offsets, write_offsets, seeds, *columns = (found[array] for array in layout.arrays)
+    entries = Entries(*columns) if columns else _no_entries()
+    return Plan(job.sizes, verify_offsets, write_offsets, seeds, entries if with_entries else None)
 
 
-def _travelling(operands: PlanOperands, *, resident: bool) -> dict[str, torch.Tensor]:
-    """The tensors that are not on the device yet, by name."""
-    names = _BATCH if resident else _BATCH + _TABLES
-    tensors = {name: getattr(operands, name) for name in names}
-    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+def _no_entries() -> Entries:
+    return Entries(*(np.empty(0, np.int64) for _ in range(4)))
 
 
 def _refuse_faults(job: PlanJob, faults: tuple[int, int]) -> None:
