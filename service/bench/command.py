@@ -58,12 +58,12 @@ def _run_http(options: argparse.Namespace) -> None:
     from service.bench.http_command import run_http
     from service.bench.http_run import HttpOptions
 
-    requests, seconds, rounds = (100, 1.0, 2) if options.quick else (2000, 3.0, 5)
+    usual = HttpOptions((1, 4), 100, 1.0, 2) if options.quick else HttpOptions((1, 16, 64), 2000, 3.0, 5)
     chosen = HttpOptions(
-        concurrencies=options.concurrency,
-        requests=options.requests or requests,
-        seconds=options.seconds or seconds,
-        rounds=options.rounds or rounds,
+        concurrencies=options.concurrency or usual.concurrencies,
+        requests=options.requests or usual.requests,
+        seconds=options.seconds or usual.seconds,
+        rounds=options.rounds or usual.rounds,
     )
     run_http(chosen, options.output, options.device)
 
@@ -95,9 +95,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     what.add_argument("--kernels", action="store_true", help="plans on a CUDA device; needs torch and triton only")
     what.add_argument("--codecs", action="store_true", help="JSON decoders and encoders; needs torch only")
     parser.add_argument("--quick", action="store_true", help="little of everything, to see that it works")
-    parser.add_argument(
-        "--concurrency", type=_concurrencies, default=(1, 16, 64), help="requests in flight, default 1,16,64"
-    )
+    parser.add_argument("--concurrency", type=_concurrencies, help="requests in flight, default 1,16,64")
     parser.add_argument("--requests", type=_positive_int, help="small requests of a round, default 2000")
     parser.add_argument("--seconds", type=_positive_float, help="after which a round begins no more, default 3")
     parser.add_argument("--rounds", type=_positive_int, help="rounds that medians are taken of, default 5")

@@ -123,7 +123,7 @@ def _form(program: Program, scenario: HttpScenario) -> Form:
 def _cells(calls: Mapping[str, Call], scenario: HttpScenario, concurrency: int, options: HttpOptions) -> list[Cell]:
     requests = max(round(options.requests * scenario.request_share), concurrency)
     bounds = Bounds(requests, options.seconds)
-    warm_up = Bounds(max(round(requests * _WARM_UP_SHARE), concurrency), options.seconds)
+    warm_up = Bounds(max(round(requests * _WARM_UP_SHARE), 1), options.seconds)
     measured: dict[str, list[Round]] = {name: [] for name in calls}
     for number, (name, call) in product(range(options.rounds + 1), calls.items()):
         try:

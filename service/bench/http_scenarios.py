@@ -64,6 +64,6 @@ POOL_JSON = Form("/plan", "application/json", _with_pool, json.loads)
 
 SCENARIOS = (
     HttpScenario("small_inline", "small batch, table inline", SMALL, INLINE_JSON),
-    HttpScenario("small_pool", "small batch, table in a pool", SMALL, POOL_JSON, pool=True),
+    HttpScenario("small_pool", "small batch, table in a pool (inline for plain FastAPI)", SMALL, POOL_JSON, pool=True),
     HttpScenario("large_json", "table of 256 x 4096 as JSON", LARGE, INLINE_JSON, request_share=0.02),
 )

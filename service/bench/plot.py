@@ -38,7 +38,7 @@ def plot_svg(results: Sequence[ScenarioResult], titles: Mapping[str, str], subti
     """The picture; scenarios that were left out are not on it. ``titles`` are those of the servers, by name."""
     parts = [
         _text(20, 28, "Requests over loopback HTTP", size=18, weight="bold"),
-        _text(20, 48, subtitle, color=_QUIET_COLOR),
+        _text(20, 48, f"{subtitle}; logarithmic axes", color=_QUIET_COLOR),
     ]
     y = _TITLE_HEIGHT
     for result in results:

@@ -36,8 +36,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     ("arguments", "options"),
     [
         ([], HttpOptions((1, 16, 64), 2000, 3.0, 5)),
-        (["--quick"], HttpOptions((1, 16, 64), 100, 1.0, 2)),
-        (["--quick", "--requests", "7", "--seconds", "0.5", "--rounds", "3"], HttpOptions((1, 16, 64), 7, 0.5, 3)),
+        (["--quick"], HttpOptions((1, 4), 100, 1.0, 2)),
+        (["--quick", "--requests", "7", "--seconds", "0.5", "--rounds", "3"], HttpOptions((1, 4), 7, 0.5, 3)),
         (["--concurrency", "4,8"], HttpOptions((4, 8), 2000, 3.0, 5)),
     ],
 )

@@ -35,7 +35,12 @@ def result(*cells: Cell) -> ScenarioResult:
 def test_every_cell_is_on_it_with_its_numbers() -> None:
     picture = drawn(result(cell("service", 1, 1000), cell("echo", 1, 12.34), cell("service", 16, 100)))
     words = texts(picture)
-    assert {"a scenario: 1,234 bytes in, 56 bytes out", "a machine & more", "1 at a time", "16 at a time"} <= set(words)
+    assert {
+        "a scenario: 1,234 bytes in, 56 bytes out",
+        "a machine & more; logarithmic axes",
+        "1 at a time",
+        "16 at a time",
+    } <= set(words)
     assert words.count("the service") == 2
     assert words.count("bare <echo>") == 1
     assert {"1,000", "12.3", "100", "10.0 to 20.0"} <= set(words)
