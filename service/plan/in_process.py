@@ -12,6 +12,7 @@ from service.kernels.host_backend import plan_on_host, store_plan
 from service.kernels.host_batch import HostBatch, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
+from service.plan.plain_form import PlanBuffers, has_plain_form
 from service.plan.planner import slot_outside_lut
 from service.plan.reference import plan_reference
 from service.plan.validate import DEFAULT_CALLER, Buffer, validate_form, validate_values
@@ -138,7 +139,8 @@ def launch_canary_plan_kernels(
         req_to_verify_expected_tokens_valid_lens=req_to_verify_expected_tokens_valid_lens,
         kv_token_id_vs_position_offset=kv_token_id_vs_position_offset,
     )
-    validate_form(inputs, buffers=_buffers(verify_plan_out, write_plan_out))
+    if not has_plain_form(inputs, _plain_buffers(verify_plan_out, write_plan_out)):
+        validate_form(inputs, buffers=_buffers(verify_plan_out, write_plan_out))
     _launch(inputs, verify_plan_out, write_plan_out)
 
 
@@ -189,6 +191,20 @@ def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
         Buffer(write.write_seed_slot_indices, "write_plan_out.write_seed_slot_indices", int64, requests),
         Buffer(write.write_num_valid_reqs, "write_plan_out.write_num_valid_reqs", int32, 1),
     ]
+
+
+def _plain_buffers(verify: VerifyPlan, write: WritePlan) -> PlanBuffers:
+    return PlanBuffers(
+        columns=(
+            verify.verify_slot_indices,
+            verify.verify_expected_tokens,
+            verify.verify_expected_positions,
+            verify.verify_prev_slot_indices,
+        ),
+        counts=(verify.verify_num_valid, verify.enable, write.write_num_valid_reqs),
+        write_offsets=write.write_offsets,
+        seeds=write.write_seed_slot_indices,
+    )
 
 
 def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:

@@ -97,11 +97,8 @@ class PlanInputs:
         def there(tensor: torch.Tensor) -> torch.Tensor:
             return moved.get(id(tensor), tensor)
 
-        lut, tokens, lens = (
-            self.full_to_swa_index_mapping,
-            self.req_to_verify_expected_tokens,
-            self._valid_lens_in_use(),
-        )
+        lut, tokens = self.full_to_swa_index_mapping, self.req_to_verify_expected_tokens
+        lens = self._valid_lens_in_use()
         return PlanOperands(
             req_pool_indices=there(self.req_pool_indices),
             prefix_lens=there(self.prefix_lens),

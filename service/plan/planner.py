@@ -83,7 +83,8 @@ def compute_plans(jobs: Sequence[PlanJob], workspace: Workspace, *, with_entries
     """
     if workspace.target.backend.name == "host":
         return [_on_host(job, with_entries) for job in jobs]
-    return _on_device(jobs, workspace, with_entries)
+    with workspace.entered():
+        return _on_device(jobs, workspace, with_entries)
 
 
 def _on_host(job: PlanJob, with_entries: bool) -> Plan:

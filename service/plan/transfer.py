@@ -22,7 +22,8 @@ class Workspace:
     """Memory of one device that plans are computed in, used by one thread and kept from one plan to the next.
 
     Once it has grown to what plans need, a plan allocates nothing on the device. Small tensors travel there in one
-    copy from pinned memory, and all results come back in one. Only events of this device's stream are waited for.
+    copy from pinned memory, and all results come back in one. Only events of this device's stream are waited for. It is
+    used while its device is ``entered``.
     """
 
     def __init__(self, target: Target) -> None:
@@ -31,10 +32,16 @@ class Workspace:
         self._memory = self._allocated(0)
         self._staging = np.empty(0, np.int64)
         self._pinned = torch.from_numpy(self._staging)
+        # The stream is kept because asking for it takes longer than recording an event on it.
+        self._stream = torch.cuda.default_stream(target.device) if self._on_cuda else None
         self._sent: Any = torch.cuda.Event() if self._on_cuda else None  # type: ignore[no-untyped-call]
         self._arrived: Any = torch.cuda.Event() if self._on_cuda else None  # type: ignore[no-untyped-call]
         self.unread = tuple(torch.empty(1, dtype=torch.int32, device=target.device) for _ in range(3))
         """Three int32 scalars on the device for what is written there and wanted by nobody."""
+
+    def entered(self) -> AbstractContextManager[object]:
+        """Make the device current for a while: events, pinned memory and kernels are of the device that is current."""
+        return torch.cuda.device(self.target.device) if self._on_cuda else nullcontext()
 
     def load(
         self, tensors: Sequence[torch.Tensor], head: Ints, results: int
@@ -44,43 +51,35 @@ class Workspace:
         ``tensors`` are contiguous, int32 or int64. What lies behind ``head`` is undefined. All of it is overwritten by
         the next call.
         """
-        sizes = [
-            aligned(tensor.numel() if tensor.dtype == torch.int64 else -(-tensor.numel() // 2)) for tensor in tensors
-        ]
+        sizes = [aligned(_elements(tensor)) for tensor in tensors]
         direct = sum(size for size in sizes if size > _STAGED_ELEMENTS)
         inputs = sum(sizes)
-        with self._device():
-            memory = self._reserved(inputs + results)
-            staging = self._staged(inputs - direct + len(head))
-            views, at_direct, at_staged = [], 0, direct
-            for tensor, size in zip(tensors, sizes, strict=True):
-                if size > _STAGED_ELEMENTS:
-                    views.append(_view(memory, at_direct, tensor).copy_(tensor))
-                    at_direct += size
-                else:
-                    views.append(_view(memory, at_staged, tensor))
-                    _stage(staging, at_staged - direct, tensor)
-                    at_staged += size
-            staging[inputs - direct : inputs - direct + len(head)] = head
-            sent = slice(direct, inputs + len(head))
-            memory[sent].copy_(self._pinned[: sent.stop - sent.start], non_blocking=True)
-            if self._sent is not None:
-                self._sent.record()
+        memory = self._reserved(inputs + results)
+        staging = self._staged(inputs - direct + len(head))
+        views, at_direct, at_staged = [], 0, direct
+        for tensor, size in zip(tensors, sizes, strict=True):
+            if size > _STAGED_ELEMENTS:
+                views.append(_view(memory, at_direct, tensor).copy_(tensor))
+                at_direct += size
+            else:
+                views.append(_view(memory, at_staged, tensor))
+                _stage(staging, at_staged - direct, tensor)
+                at_staged += size
+        staging[inputs - direct : inputs - direct + len(head)] = head
+        sent = slice(direct, inputs + len(head))
+        memory[sent].copy_(self._pinned[: sent.stop - sent.start], non_blocking=True)
+        if self._sent is not None:
+            self._sent.record(self._stream)
         return views, memory[inputs : inputs + results]
 
     def read(self, results: torch.Tensor) -> Ints:
         """A copy on the host of a vector on the device, once everything launched so far is done."""
-        with self._device():
-            host = torch.empty(results.shape, dtype=torch.int64, pin_memory=self._on_cuda)
-            host.copy_(results, non_blocking=True)
-            if self._arrived is not None:
-                self._arrived.record()
-                self._arrived.synchronize()
+        host = torch.empty(results.shape, dtype=torch.int64, pin_memory=self._on_cuda)
+        host.copy_(results, non_blocking=True)
+        if self._arrived is not None:
+            self._arrived.record(self._stream)
+            self._arrived.synchronize()
         return host.numpy()
-
-    def _device(self) -> AbstractContextManager[object]:
-        """Events and pinned memory belong to the device that is current, which need not be this one."""
-        return torch.cuda.device(self.target.device) if self._on_cuda else nullcontext()
 
     def _reserved(self, elements: int) -> torch.Tensor:
         if elements > _KEPT_ELEMENTS:
@@ -107,11 +106,16 @@ def aligned(elements: int) -> int:
     return -(-elements // _ALIGNED_ELEMENTS) * _ALIGNED_ELEMENTS
 
 
+def _elements(tensor: torch.Tensor) -> int:
+    """How many int64 elements hold the tensor."""
+    return tensor.numel() if tensor.dtype == torch.int64 else -(-tensor.numel() // 2)
+
+
 def _view(memory: torch.Tensor, at: int, tensor: torch.Tensor) -> torch.Tensor:
     """The part of ``memory`` from element ``at`` on that has the dtype and shape of ``tensor``."""
     if tensor.dtype == torch.int64:
         return memory[at : at + tensor.numel()].view(tensor.shape)
-    return memory[at : at + -(-tensor.numel() // 2)].view(tensor.dtype)[: tensor.numel()].view(tensor.shape)
+    return memory[at : at + _elements(tensor)].view(tensor.dtype)[: tensor.numel()].view(tensor.shape)
 
 
 def _stage(staging: Ints, at: int, tensor: torch.Tensor) -> None:

@@ -96,8 +96,9 @@ def judge_update(update: TablesUpdate, tables: Tables) -> None:
 
 def apply_update(update: TablesUpdate, tables: Tables, workspace: Workspace) -> None:
     """Write a judged update into the tables, in place."""
-    for name, rows in update.rows.items():
-        workspace.target.backend.launch_scatter(_loaded(rows.into(require_table(tables, name)), workspace))
+    with workspace.entered():
+        for name, rows in update.rows.items():
+            workspace.target.backend.launch_scatter(_loaded(rows.into(require_table(tables, name)), workspace))
     if update.cells is not None:
         lut = require_table(tables, FULL_TO_SWA_INDEX_MAPPING.name)
         lut[update.cells.indices.to(lut.device)] = update.cells.values.to(lut.device)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -94,8 +94,17 @@ class Engine:
         """
         with self._admission():
             body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
+            began = time.perf_counter()
+            query = self._plain_query(operation, body)
+            if query is not None and self._needs_no_thread(operation, query):
+                decoded = time.perf_counter()
+                result = operation.run(query)
+                computed = time.perf_counter()
+                return _answer(operation, result, (began, decoded, decoded, computed, computed))
             return await _within(
-                self._options.deadline_seconds, "deadline-exceeded", lambda: self._answer(operation, body)
+                self._options.deadline_seconds,
+                "deadline-exceeded",
+                lambda: self._answer_over_threads(operation, body, query, began),
             )
 
     async def run(self, work: Callable[[], _T]) -> _T:
@@ -119,40 +128,40 @@ class Engine:
         finally:
             self._admitted -= 1
 
-    async def _answer(self, operation: Operation[Q, R], body: bytes) -> Answer[R]:
-        began = time.perf_counter()
-        query = await self._query(operation, body)
+    def _plain_query(self, operation: Operation[Q, R], body: bytes) -> Q | None:
+        """What a small body asks if that is plain to see."""
+        if len(body) > self._options.inline_body_bytes:
+            return None
+        fields = decode_small_body(body, operation.fields)
+        return None if fields is None else operation.query(fields)
+
+    def _needs_no_thread(self, operation: Operation[Q, R], query: Q) -> bool:
+        # Work reaches the device thread from this thread only: while it has none, nothing can run beside this.
+        return not self._on_device and operation.is_quick(query)
+
+    async def _answer_over_threads(
+        self, operation: Operation[Q, R], body: bytes, plain: Q | None, began: float
+    ) -> Answer[R]:
+        query = plain
+        if query is None:
+            query = await self._in_codec_thread(lambda: operation.query(decode_json_body(body, operation.fields)))
         decoded = time.perf_counter()
-        started, result, ended = await self._run(operation, query)
-        returned = time.perf_counter()
-        if operation.elements(result) > _LARGE_ANSWER_ELEMENTS:
-            content = await _in(self._codec_threads, lambda: operation.encode(result))
-        else:
-            content = operation.encode(result)
-        stages = {
-            "decode": decoded - began,
-            "queue": started - decoded,
-            "compute": ended - started,
-            "encode": time.perf_counter() - returned,
-        }
-        return Answer(result, content, stages)
 
-    async def _query(self, operation: Operation[Q, R], body: bytes) -> Q:
-        if len(body) <= self._options.inline_body_bytes:
-            fields = decode_small_body(body, operation.fields)
-            if fields is not None:
-                return operation.query(fields)
-        return await _in(self._codec_threads, lambda: operation.query(decode_json_body(body, operation.fields)))
-
-    async def _run(self, operation: Operation[Q, R], query: Q) -> tuple[float, R, float]:
         def timed() -> tuple[float, R, float]:
             started = time.perf_counter()
             return started, operation.run(query), time.perf_counter()
 
-        # Work reaches the device thread from this thread only: while it has none, nothing can run beside this.
-        if not self._on_device and operation.is_quick(query):
-            return timed()
-        return await asyncio.wrap_future(self._submit(timed))
+        if self._needs_no_thread(operation, query):
+            started, result, ended = timed()
+        else:
+            started, result, ended = await asyncio.wrap_future(self._submit(timed))
+        times = (began, decoded, started, ended, time.perf_counter())
+        if operation.elements(result) > _LARGE_ANSWER_ELEMENTS:
+            return await self._in_codec_thread(lambda: _answer(operation, result, times))
+        return _answer(operation, result, times)
+
+    async def _in_codec_thread(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._codec_threads, work)
 
     def _submit(self, work: Callable[[], _T]) -> Future[_T]:
         future = self._device_thread.submit(work)
@@ -170,8 +179,17 @@ class Engine:
             self.not_ready_reason = None
 
 
-async def _in(executor: Executor, work: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(executor, work)
+def _answer(operation: Operation[Q, R], result: R, times: tuple[float, float, float, float, float]) -> Answer[R]:
+    """The encoded result; ``times`` are when decoding began and ended, computing began and ended, encoding began."""
+    content = operation.encode(result)
+    began, decoded, started, ended, returned = times
+    stages = {
+        "decode": decoded - began,
+        "queue": started - decoded,
+        "compute": ended - started,
+        "encode": time.perf_counter() - returned,
+    }
+    return Answer(result, content, stages)
 
 
 async def _within(seconds: float, code: str, work: Callable[[], Awaitable[_T]]) -> _T:
