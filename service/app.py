@@ -1,5 +1,6 @@
 """Wires the service together: engine, middleware, handlers, routers, lifespan. Decides nothing else."""
 
+import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -85,7 +86,10 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
 
 def create_app_from_environment() -> FastAPI:
     """The service with the settings of the process environment; what a server process calls."""
-    return create_app(load_settings(os.environ), seat=take_seat())
+    app = create_app(load_settings(os.environ), seat=take_seat())
+    # What was made until here stays as long as the process: a full collection would stop every request to walk it all.
+    gc.freeze()
+    return app
 
 
 def service_info(settings: Settings, target: Target) -> Info:
