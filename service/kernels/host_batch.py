@@ -1,6 +1,6 @@
 """Owns the per-request vectors of a batch on the host, inactive rows emptied. Reads no table and judges nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +45,21 @@ def read_batch(
     if np.count_nonzero(active) < rows.shape[0]:
         prefix *= active
         extend *= active
-    if window > 0:
-        first = np.maximum(prefix - window, _ZERO)
-        verify_offsets = exclusive_sums(prefix - first)
-    else:
-        first, verify_offsets = np.zeros(rows.shape[0], np.int64), exclusive_sums(prefix)
-    return HostBatch(rows, active, prefix, extend, first, verify_offsets, exclusive_sums(extend))
+    return HostBatch(rows, active, prefix, extend, *_verified(prefix, window), exclusive_sums(extend))
+
+
+def under_window(batch: HostBatch, window: int) -> HostBatch:
+    """The same batch under another window (0 or less: none)."""
+    first_positions, verify_offsets = _verified(batch.prefix_lens, window)
+    return replace(batch, first_positions=first_positions, verify_offsets=verify_offsets)
+
+
+def _verified(prefix: Ints, window: int) -> tuple[Ints, Ints]:
+    """Where the verification of each request starts [bs], and the verify offsets [bs+1]."""
+    if window <= 0:
+        return np.zeros(prefix.shape[0], np.int64), exclusive_sums(prefix)
+    first = np.maximum(prefix - window, _ZERO)
+    return first, exclusive_sums(prefix - first)
 
 
 def exclusive_sums(lens: Ints) -> Ints:

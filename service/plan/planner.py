@@ -8,7 +8,7 @@ import numpy as np
 from service.errors import Refusal, refusal, within
 from service.kernels.backend import Target
 from service.kernels.host_backend import Entries, plan_on_host
-from service.kernels.host_batch import HostBatch, Ints, read_batch
+from service.kernels.host_batch import HostBatch, Ints, read_batch, under_window
 from service.kernels.operands import INT64_MAX
 from service.plan.inputs import PlanInputs
 from service.plan.results import ResultLayout, lay_out, no_faults
@@ -51,14 +51,15 @@ class PlanJob:
     sizes: PlanSizes
 
 
-def judge(inputs: PlanInputs) -> PlanJob:
+def judge(inputs: PlanInputs, before: PlanJob | None = None) -> PlanJob:
     """The job that inputs amount to, with the capacities' defaults filled in. The batch must be on the CPU.
 
+    The vectors of a batch that the job ``before`` has too are not read again.
     Raises ``InvalidInput`` (a ValueError) with the contract's message for the first rule that they break.
     """
     with within(*inputs.loc):
         validate_form(inputs)
-        batch = read_batch(inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens, inputs.swa_window_size)
+        batch = _batch_of(inputs, before)
         validate_values(inputs, batch)
     total = int(batch.verify_offsets[-1])
     sizes = PlanSizes(
@@ -68,6 +69,15 @@ def judge(inputs: PlanInputs) -> PlanJob:
         write_req_capacity=max(inputs.bs, 1) if inputs.write_req_capacity is None else inputs.write_req_capacity,
     )
     return PlanJob(inputs, batch, sizes)
+
+
+def _batch_of(inputs: PlanInputs, before: PlanJob | None) -> HostBatch:
+    vectors = inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens
+    if before is not None:
+        theirs = before.inputs.req_pool_indices, before.inputs.prefix_lens, before.inputs.extend_seq_lens
+        if all(mine is other for mine, other in zip(vectors, theirs, strict=True)):
+            return under_window(before.batch, inputs.swa_window_size)
+    return read_batch(*vectors, inputs.swa_window_size)
 
 
 def compute_plan(job: PlanJob, target: Target, *, with_entries: bool) -> Plan:

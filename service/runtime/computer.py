@@ -42,11 +42,11 @@ class PlanComputer:
 
         Raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit.
         """
-        jobs = []
+        jobs: list[PlanJob] = []
         for one in inputs:
             with within(*one.loc):
                 self._bound_inputs(one)
-            jobs.append(judge(one))
+            jobs.append(judge(one, jobs[-1] if jobs else None))
         if with_entries:
             self._bound_answer(jobs)
         return compute_plans(jobs, self.workspace, with_entries=with_entries)
