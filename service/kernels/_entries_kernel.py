@@ -1,66 +1,119 @@
-"""Device code of the entries of a large batch, from offsets that an earlier launch wrote. Jit bodies only."""
+"""Device functions that write a span of verify entries, found among the requests of a block. Jit bodies only."""
 
 import triton
 import triton.language as tl
 
-from service.kernels._batch_kernel import _owner_of
-from service.kernels._tile_kernel import MOST_RUNS, _store_mixed, _store_runs
+from service.kernels._batch_kernel import _cached_tokens, _read_request, _read_requests, _window_start
+from service.kernels._offsets_kernel import _block_of
+from service.kernels._tile_kernel import _store_rows
 
-_SIZES = ["bs", "rows", "cols", "lut_len", "token_rows", "token_cols", "window", "token_offset"]
+_MOST_RUNS = tl.constexpr(6)
+"""Spans of at most so many requests are written one request after the other, those of more several at a time."""
+_SHORT_STEP = tl.constexpr(8)
+"""Entries of each request that are written at once where several requests are."""
+_SHORT_RUNS = tl.constexpr(16)
+"""Requests that are written at once there."""
+_SECTOR = tl.constexpr(16)
+"""Entries between the borders of memory that the lanes of a long run keep to: 128 bytes of an int64 vector."""
 
 
-@triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["req_to_token_ptr", "tokens_ptr", "lut_ptr"])
-def _entries_kernel(
-    req_pool_indices_ptr,  # [bs] int64
-    prefix_lens_ptr,  # [bs] int64
-    req_to_token_ptr,  # [rows, cols] int32
-    lut_ptr,  # [lut_len] int64, read only with HAS_LUT
-    tokens_ptr,  # [token_rows, token_cols] int32, read only with HAS_TOKENS
-    valid_lens_ptr,  # [bs] int64, read only with HAS_TOKENS
-    verify_offsets_ptr,  # [bs + 1] int64
-    verify_enable_ptr,  # [1] int32
-    slot_ptr,  # [>= total] int64, and the three below
-    token_ptr,
-    position_ptr,
-    prev_slot_ptr,
-    faults_ptr,  # [2] int64, written only with REPORTS
-    bs: tl.int64,
-    rows: tl.int64,
-    cols: tl.int64,
-    lut_len: tl.int64,
-    token_rows: tl.int64,
-    token_cols: tl.int64,
-    window: tl.int64,
-    token_offset: tl.int64,
-    HAS_LUT: tl.constexpr,
-    HAS_TOKENS: tl.constexpr,
-    REPORTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """A fixed grid strides over the tiles of entries, since only the device knows how many there are."""
-    batch = (req_pool_indices_ptr, prefix_lens_ptr, bs, window)
-    table = (req_to_token_ptr, rows, cols)
-    lut = (lut_ptr, lut_len)
-    tokens = (tokens_ptr, token_rows, token_cols, valid_lens_ptr, token_offset)
-    entries = (slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr)
-    total = tl.load(verify_offsets_ptr + bs)
-    if tl.load(verify_enable_ptr) == 0:
-        total = total * 0
-    start = tl.program_id(0).to(tl.int64) * BLOCK
-    while start < total:
-        start = tl.multiple_of(start, BLOCK)
-        end = tl.minimum(total - start, BLOCK)
-        low = _owner_of(verify_offsets_ptr, start, start * 0, bs)
-        near = tl.minimum(low + MOST_RUNS, bs)
-        if tl.load(verify_offsets_ptr + near) >= start + end:
-            high = _owner_of(verify_offsets_ptr, start + end - 1, low, near) + 1
-            begin = tl.load(verify_offsets_ptr + low)
-            _store_runs(
-                start, end, low, high, begin, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK
+@triton.jit
+def _store_long_runs(
+    first, stop, low, high, begin, batch, table, lut, tokens, entries, HAS_LUT: tl.constexpr,
+    HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write entries [first, stop), which belong to requests [low, high), one request after the other.
+
+    ``begin`` is where the entries of request ``low`` begin.
+    """
+    request = low
+    while request < high:
+        row, length, first_position = _read_request(batch, request)
+        end = begin + length.to(begin.dtype)
+        at = tl.maximum(begin, first)
+        count = (tl.minimum(end, stop) - at).to(tl.int32)
+        skew = (at % _SECTOR).to(tl.int32)
+        _store_rows(
+            at, count, first_position + (at - begin), request, row, -skew, count, tl.arange(0, BLOCK), table, lut,
+            tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK,
+        )  # fmt: skip
+        begin = end
+        request += 1
+
+
+@triton.jit
+def _store_short_runs(
+    first, stop, low, high, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT: tl.constexpr,
+    HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr,
+):  # fmt: skip
+    """Write entries [first, stop), which belong to requests [low, high), a few of several requests at a time."""
+    req_pool_indices_ptr, prefix_lens_ptr, _, window = batch
+    lanes = tl.arange(0, _SHORT_STEP)[None, :]
+    request = low
+    while request < high:
+        owners = request + tl.arange(0, _SHORT_RUNS).to(tl.int64)[:, None]
+        mask = owners < high
+        row = tl.load(req_pool_indices_ptr + owners, mask=mask, other=0)
+        prefix = _cached_tokens(tl.load(prefix_lens_ptr + owners, mask=mask, other=0))
+        begin = tl.load(verify_offsets_ptr + owners, mask=mask, other=0).to(first.dtype)
+        first_position = _window_start(prefix, window)
+        end = begin + tl.where(row != 0, prefix - first_position, 0).to(first.dtype)
+        at = tl.maximum(begin, first)
+        count = tl.maximum(tl.minimum(end, stop) - at, 0).to(tl.int32)
+        longest = tl.max(count)
+        _store_rows(
+            at, count, first_position + (at - begin), owners, row, longest * 0, longest, lanes, table, lut, tokens,
+            entries, HAS_LUT, HAS_TOKENS, REPORTS, _SHORT_STEP,
+        )  # fmt: skip
+        request += _SHORT_RUNS
+
+
+@triton.jit
+def _store_span(
+    first, stop, requests0, before, requests, lens, verify_offsets_ptr, batch, table, lut, tokens, entries,
+    HAS_LUT: tl.constexpr, HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write entries [first, stop), first < stop, all of a block of requests that begins with ``requests0``.
+
+    ``lens`` [BATCH_BLOCK] are those of ``requests``, ``before`` is how many entries come before the block.
+    """
+    ends = before + tl.cumsum(lens, 0)
+    # Two counts below 65536 in one sum.
+    counts = tl.sum((ends <= first).to(tl.int32) + ((ends < stop).to(tl.int32) << 16), 0)
+    low = requests0 + (counts & 0xFFFF)
+    high = requests0 + (counts >> 16) + 1
+    if high - low <= _MOST_RUNS:
+        begin = tl.max(tl.where(ends <= first, ends, before), 0)
+        _store_long_runs(
+            first, stop, low, high, begin, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK
+        )
+    else:
+        # Every program stores the same offsets, and reads back what it stored itself.
+        tl.store(verify_offsets_ptr + requests, (ends - lens).to(tl.int64), mask=(requests >= low) & (requests < high))
+        tl.debug_barrier()
+        _store_short_runs(
+            first, stop, low, high, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS
+        )
+
+
+@triton.jit
+def _store_spans(
+    first, stop, blocks, sums_ptr, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT: tl.constexpr,
+    HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr, BATCH_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write entries [first, stop), first < stop, of requests in any number of blocks."""
+    block, before = _block_of(sums_ptr, blocks, first, BATCH_BLOCK)
+    while first < stop:
+        requests = block * BATCH_BLOCK + tl.arange(0, BATCH_BLOCK)
+        _, _, long_lens = _read_requests(batch, requests)
+        lens = long_lens.to(first.dtype)
+        after = before + tl.sum(lens, 0)
+        upto = tl.minimum(after, stop)
+        if first < upto:
+            _store_span(
+                first, upto, block * BATCH_BLOCK, before, requests, lens, verify_offsets_ptr, batch, table, lut,
+                tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK,
             )  # fmt: skip
-        else:
-            _store_mixed(
-                start, end, low, bs, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS,
-                REPORTS, BLOCK,
-            )  # fmt: skip
-        start += tl.num_programs(0).to(tl.int64) * BLOCK
+        first = upto
+        before = after
+        block += 1

@@ -1,14 +1,15 @@
-"""Device code of the offsets of a large batch: sums of each block of requests, then a scan of each. Jit bodies only."""
+"""Device code of offsets: sums of blocks of requests, and one block's offsets and seeds. Jit bodies only."""
 
 import triton
 import triton.language as tl
 
 from service.kernels._batch_kernel import FARTHEST, _read_extend_lens, _read_requests, _store_seeds, _store_totals
 
-_SIZES = ["bs", "rows", "cols", "lut_len", "window", "verify_capacity", "write_offsets_len"]
 
-
-@triton.jit(do_not_specialize=["bs", "window"])
+@triton.jit(
+    do_not_specialize=["bs", "window"],
+    do_not_specialize_on_alignment=["req_pool_indices_ptr", "prefix_lens_ptr", "extend_seq_lens_ptr", "sums_ptr"],
+)
 def _block_sums_kernel(
     req_pool_indices_ptr,  # [bs] int64
     prefix_lens_ptr,  # [bs] int64
@@ -27,69 +28,78 @@ def _block_sums_kernel(
     tl.store(sums_ptr + 2 * block + 1, tl.sum(extend, 0))
 
 
-@triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["req_to_token_ptr", "lut_ptr"])
-def _offsets_kernel(
-    req_pool_indices_ptr,  # [bs] int64
-    prefix_lens_ptr,  # [bs] int64
-    extend_seq_lens_ptr,  # [bs] int64
-    req_to_token_ptr,  # [rows, cols] int32
-    lut_ptr,  # [lut_len] int64, read only with HAS_LUT
-    sums_ptr,  # [blocks, 2] int64
-    verify_offsets_ptr,  # [bs + 1] int64
-    verify_num_valid_ptr,  # [1] int32
-    verify_enable_ptr,  # [1] int32
-    write_offsets_ptr,  # [write_offsets_len] int64
-    write_seed_slot_indices_ptr,  # [bs] int64
-    write_num_valid_reqs_ptr,  # [1] int32
-    faults_ptr,  # [2] int64, written only with REPORTS
-    bs: tl.int64,
-    rows: tl.int64,
-    cols: tl.int64,
-    lut_len: tl.int64,
-    window: tl.int64,
-    verify_capacity: tl.int64,
-    write_offsets_len: tl.int64,
+@triton.jit
+def _verify_total(sums_ptr, blocks, BATCH_BLOCK: tl.constexpr):
+    """Verify entries of the first ``blocks`` blocks, at most FARTHEST."""
+    total = blocks * 0
+    for start in range(0, blocks, BATCH_BLOCK):
+        lanes = start + tl.arange(0, BATCH_BLOCK).to(tl.int64)
+        total = tl.minimum(total + tl.sum(tl.load(sums_ptr + 2 * lanes, mask=lanes < blocks, other=0), 0), FARTHEST)
+    return total
+
+
+@triton.jit
+def _write_total(sums_ptr, blocks, BATCH_BLOCK: tl.constexpr):
+    """New tokens of the first ``blocks`` blocks."""
+    total = blocks * 0
+    for start in range(0, blocks, BATCH_BLOCK):
+        lanes = start + tl.arange(0, BATCH_BLOCK).to(tl.int64)
+        total += tl.sum(tl.load(sums_ptr + 2 * lanes + 1, mask=lanes < blocks, other=0), 0)
+    return total
+
+
+@triton.jit
+def _block_of(sums_ptr, blocks, entry, BATCH_BLOCK: tl.constexpr):
+    """Block of requests that ``entry`` belongs to, and the entries before that block. The total must fit its type."""
+    block = blocks * 0
+    before = entry * 0
+    ahead = entry * 0
+    for start in range(0, blocks, BATCH_BLOCK):
+        lanes = start + tl.arange(0, BATCH_BLOCK).to(tl.int64)
+        sums = tl.load(sums_ptr + 2 * lanes, mask=lanes < blocks, other=0).to(entry.dtype)
+        ends = ahead + tl.cumsum(sums, 0)
+        passed = (ends <= entry) & (lanes < blocks)
+        block += tl.sum(passed.to(tl.int64), 0)
+        before = tl.maximum(before, tl.max(tl.where(passed, ends, 0), 0))
+        ahead += tl.sum(sums, 0)
+    return block, before
+
+
+@triton.jit
+def _store_offsets(
+    block,
+    blocks,
+    batch,
+    extend_seq_lens_ptr,
+    table,
+    lut,
+    sums_ptr,
+    outputs,
+    seeds_ptr,
+    faults_ptr,
+    verify_capacity,
+    write_offsets_len,
     HAS_LUT: tl.constexpr,
     REPORTS: tl.constexpr,
+    BLOCKED: tl.constexpr,
     BATCH_BLOCK: tl.constexpr,
 ):
-    """Offsets and seeds of one block of requests, from the sums of the blocks before it."""
-    block = tl.program_id(0).to(tl.int64)
-    verify_before = block * 0
-    write_before = block * 0
-    for first in range(0, block, BATCH_BLOCK):
-        blocks = first + tl.arange(0, BATCH_BLOCK).to(tl.int64)
-        verify_sum = tl.sum(tl.load(sums_ptr + 2 * blocks, mask=blocks < block, other=0), 0)
-        verify_before = tl.minimum(verify_before + verify_sum, FARTHEST)
-        write_before += tl.sum(tl.load(sums_ptr + 2 * blocks + 1, mask=blocks < block, other=0), 0)
-
+    """Store offsets and seeds of one block of requests, and what there is one of with the last block."""
+    _, _, bs, _ = batch
+    verify_offsets_ptr, _, _, write_offsets_ptr, _ = outputs
     requests = block * BATCH_BLOCK + tl.arange(0, BATCH_BLOCK)
     in_batch = requests < bs
-    row, prefix, lens = _read_requests((req_pool_indices_ptr, prefix_lens_ptr, bs, window), requests)
+    row, prefix, lens = _read_requests(batch, requests)
     extend = _read_extend_lens(extend_seq_lens_ptr, requests, bs, row)
+    verify_before = block * 0
+    write_before = block * 0
+    if BLOCKED:
+        verify_before = _verify_total(sums_ptr, block, BATCH_BLOCK)
+        write_before = _write_total(sums_ptr, block, BATCH_BLOCK)
+    _store_seeds(requests, bs, row, prefix, extend, table, lut, seeds_ptr, faults_ptr, HAS_LUT, REPORTS)
     tl.store(verify_offsets_ptr + requests, verify_before + tl.cumsum(lens, 0) - lens, mask=in_batch)
     tl.store(write_offsets_ptr + requests, write_before + tl.cumsum(extend, 0) - extend, mask=in_batch)
-    _store_seeds(
-        requests,
-        bs,
-        row,
-        prefix,
-        extend,
-        (req_to_token_ptr, rows, cols),
-        (lut_ptr, lut_len),
-        write_seed_slot_indices_ptr,
-        faults_ptr,
-        HAS_LUT,
-        REPORTS,
-    )
-    if tl.program_id(0) == tl.num_programs(0) - 1:
-        outputs = (
-            verify_offsets_ptr,
-            verify_num_valid_ptr,
-            verify_enable_ptr,
-            write_offsets_ptr,
-            write_num_valid_reqs_ptr,
-        )
+    if block == blocks - 1:
         verify_total = tl.minimum(verify_before + tl.sum(lens, 0), FARTHEST)
         write_total = write_before + tl.sum(extend, 0)
         _store_totals(verify_total, write_total, bs, verify_capacity, write_offsets_len, outputs, BATCH_BLOCK)

@@ -6,9 +6,10 @@ import triton.language as tl
 from service.kernels._batch_kernel import _owner_of
 
 _SIZES = ["bs", "num_tokens", "rows", "cols"]
+_POINTERS = ["flat_in_ptr", "offsets_ptr", "req_pool_indices_ptr", "start_positions_ptr", "pool_out_ptr"]
 
 
-@triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["flat_in_ptr", "pool_out_ptr"])
+@triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=_POINTERS)
 def _scatter_kernel(
     flat_in_ptr,  # [num_tokens] int64
     offsets_ptr,  # [bs + 1] int64

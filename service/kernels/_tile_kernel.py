@@ -1,56 +1,63 @@
-"""Device functions that write one tile of verify entries. Jit bodies only.
+"""Device functions that write the entries of runs, each of one request. Jit bodies only.
 
 Operands travel in tuples: those of ``_batch_kernel``, and ``tokens`` is (tokens_ptr, rows, cols, valid_lens_ptr,
-offset), ``entries`` is (slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr).
+offset), ``entries`` is (slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr). No address but a base is
+assumed to be aligned: the callers' vectors may begin anywhere, and one compilation serves them all.
 """
 
 import triton
 import triton.language as tl
 
-from service.kernels._batch_kernel import (
-    NO_FAULT,
-    _cached_tokens,
-    _owner_of,
-    _read_request,
-    _translate,
-    _window_start,
-)
-
-MOST_RUNS = tl.constexpr(4)
-"""Tiles of at most so many requests are written run by run, those of more lane by lane."""
+from service.kernels._batch_kernel import NO_FAULT, _translate
 
 
 @triton.jit
 def _store_entries(
-    at, mask, slot, prev_slot, position, token, lut, entries, HAS_LUT: tl.constexpr, REPORTS: tl.constexpr
+    first, lane, mask, slot, prev_slot, position, token, lut, entries, HAS_LUT: tl.constexpr, REPORTS: tl.constexpr
 ):
-    """Store entries at flat indices ``at``, their slots translated. Slots outside ``mask`` must be -1."""
+    """Store entries first + lane, their slots translated. Slots outside ``mask`` must be -1."""
     slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr = entries
     slot = slot.to(tl.int64)
     prev_slot = prev_slot.to(tl.int64)
     if HAS_LUT:
         if REPORTS:
             _, lut_len = lut
+            at = first.to(tl.int64) + lane
             key = tl.where(slot >= lut_len, 2 * at, tl.where(prev_slot >= lut_len, 2 * at + 1, NO_FAULT))
-            first_fault = tl.min(key, 0)
+            first_fault = tl.min(key)
             if first_fault != NO_FAULT:
                 tl.atomic_min(faults_ptr, first_fault)
         slot = _translate(slot, lut)
         prev_slot = _translate(prev_slot, lut)
-    tl.store(slot_ptr + at, slot, mask=mask)
-    tl.store(token_ptr + at, token.to(tl.int64), mask=mask)
-    tl.store(position_ptr + at, position, mask=mask)
-    tl.store(prev_slot_ptr + at, prev_slot, mask=mask)
+    # Written once and read by a later kernel: stored as data that streams through the cache.
+    tl.store(slot_ptr + first + lane, slot, mask=mask, cache_modifier=".cs")
+    tl.store(token_ptr + first + lane, token.to(tl.int64), mask=mask, cache_modifier=".cs")
+    tl.store(position_ptr + first + lane, position, mask=mask, cache_modifier=".cs")
+    tl.store(prev_slot_ptr + first + lane, prev_slot, mask=mask, cache_modifier=".cs")
 
 
 @triton.jit
-def _store_run(
-    start,
+def _up_to(lanes, count):
+    """How many of ``count`` lanes come before lane ``lanes``, an int64 of any size: int32 within [0, count]."""
+    return tl.minimum(tl.maximum(lanes, 0), count).to(tl.int32)
+
+
+@triton.jit
+def _lies_in(lane, count):
+    """Whether 0 <= lane < count, in one comparison."""
+    return lane.to(tl.uint32) < count.to(tl.uint32)
+
+
+@triton.jit
+def _store_rows(
     first,
-    end,
+    count,
+    position0,
     request,
     row,
-    position0,
+    start,
+    longest,
+    lanes,
     table,
     lut,
     tokens,
@@ -58,123 +65,37 @@ def _store_run(
     HAS_LUT: tl.constexpr,
     HAS_TOKENS: tl.constexpr,
     REPORTS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    STEP: tl.constexpr,
 ):
-    """Write lanes [first, end) of the tile at ``start``: entries of one request, at position0 + lane."""
+    """Write ``count`` int32 entries of ``request`` from flat index ``first`` on, at positions from ``position0`` on.
+
+    All of one run are scalars, all of several runs [RUNS, 1]. Lanes [start, longest) are written, STEP at a time.
+    """
     req_to_token_ptr, rows, cols = table
-    lanes = tl.arange(0, BLOCK)
-    # Bounded by the table: 0 <= row < rows, and positions below cols: none is read from lane ``stop`` on.
+    # Bounded by the table: 0 <= row < rows, and positions below cols, which those of lanes < readable are.
     in_table = (row >= 0) & (row < rows)
-    left = tl.where(in_table, tl.maximum(cols - position0, -1), -1)
-    stop = tl.minimum(tl.maximum(left, 0), end).to(tl.int32)
-    prev_stop = tl.minimum(left + 1, end).to(tl.int32)
+    readable = tl.where(in_table, _up_to(cols - position0, count), 0)
+    headless = (position0 == 0).to(tl.int32)
+    prev_readable = tl.where(in_table, tl.maximum(_up_to(cols - position0 + 1, count) - headless, 0), 0)
     cells = req_to_token_ptr + (row * cols + position0)
-    token = tl.full((BLOCK,), -1, tl.int32)
     if HAS_TOKENS:
         tokens_ptr, token_rows, token_cols, valid_lens_ptr, offset = tokens
-        at0 = position0 + offset
-        # Bounded by the token table: 0 <= row < token_rows and 0 <= at < min(valid_len, token_cols).
-        valid_len = tl.minimum(tl.maximum(tl.load(valid_lens_ptr + request), 0), token_cols)
-        known = tl.where((row >= 0) & (row < token_rows), valid_len - at0, 0)
-        token_first = tl.minimum(tl.maximum(-at0, first), BLOCK).to(tl.int32)
-        token_stop = tl.minimum(tl.maximum(known, 0), end).to(tl.int32)
-        token_cells = tokens_ptr + (row * token_cols + at0)
-        token = tl.load(token_cells + lanes, mask=(lanes >= token_first) & (lanes < token_stop), other=-1)
-    first = first.to(tl.int32)
-    end = end.to(tl.int32)
-    has_prev = lanes + position0 > 0
-    at = start + lanes
-    if (first == 0) & (stop == BLOCK):
-        # A whole tile of one request, the common case of long prefixes: nothing to mask but position 0.
-        slot = tl.load(cells + lanes)
-        prev_slot = tl.load(cells - 1 + lanes, mask=has_prev, other=-1)
-        _store_entries(at, None, slot, prev_slot, position0 + lanes, token, lut, entries, HAS_LUT, REPORTS)
-    else:
-        own = lanes >= first
-        slot_or_none = tl.load(cells + lanes, mask=own & (lanes < stop), other=-1)
-        prev_or_none = tl.load(cells - 1 + lanes, mask=own & (lanes < prev_stop) & has_prev, other=-1)
-        mask = own & (lanes < end)
-        _store_entries(at, mask, slot_or_none, prev_or_none, position0 + lanes, token, lut, entries, HAS_LUT, REPORTS)
-
-
-@triton.jit
-def _store_runs(
-    start,
-    end,
-    low,
-    high,
-    begin,
-    batch,
-    table,
-    lut,
-    tokens,
-    entries,
-    HAS_LUT: tl.constexpr,
-    HAS_TOKENS: tl.constexpr,
-    REPORTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Write lanes [0, end) of the tile at ``start`` run by run: requests [low, high), the first at ``begin``."""
-    request = low
-    while request < high:
-        row, length, first_position = _read_request(batch, request)
-        _store_run(
-            start,
-            tl.maximum(begin - start, 0),
-            tl.minimum(begin + length - start, end),
-            request,
-            row,
-            first_position + start - begin,
-            table,
-            lut,
-            tokens,
-            entries,
-            HAS_LUT,
-            HAS_TOKENS,
-            REPORTS,
-            BLOCK,
-        )
-        begin += length
-        request += 1
-
-
-@triton.jit
-def _store_mixed(
-    start,
-    end,
-    low,
-    high,
-    verify_offsets_ptr,
-    batch,
-    table,
-    lut,
-    tokens,
-    entries,
-    HAS_LUT: tl.constexpr,
-    HAS_TOKENS: tl.constexpr,
-    REPORTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Write lanes [0, end) of the tile at ``start`` lane by lane: entries of requests in [low, high)."""
-    req_pool_indices_ptr, prefix_lens_ptr, _, window = batch
-    req_to_token_ptr, rows, cols = table
-    at = start + tl.arange(0, BLOCK)
-    mask = at < start + end
-    owner = _owner_of(verify_offsets_ptr, at, low, high)
-    row = tl.load(req_pool_indices_ptr + owner, mask=mask, other=0)
-    prefix = _cached_tokens(tl.load(prefix_lens_ptr + owner, mask=mask, other=0))
-    position = _window_start(prefix, window) + at - tl.load(verify_offsets_ptr + owner, mask=mask, other=0)
-    # Bounded by the table: 0 <= row < rows and 0 <= position < cols, or nothing is read.
-    in_row = mask & (row >= 0) & (row < rows)
-    cells = req_to_token_ptr + row * cols + position
-    slot = tl.load(cells, mask=in_row & (position >= 0) & (position < cols), other=-1)
-    prev_slot = tl.load(cells - 1, mask=in_row & (position > 0) & (position <= cols), other=-1)
-    token = tl.full((BLOCK,), -1, tl.int32)
-    if HAS_TOKENS:
-        tokens_ptr, token_rows, token_cols, valid_lens_ptr, offset = tokens
-        # Bounded by the token table: 0 <= row < token_rows and 0 <= token_at < min(valid_len, token_cols).
-        token_at = position + offset
-        valid_len = tl.minimum(tl.load(valid_lens_ptr + owner, mask=mask, other=0), token_cols)
-        known = mask & (row >= 0) & (row < token_rows) & (token_at >= 0) & (token_at < valid_len)
-        token = tl.load(tokens_ptr + row * token_cols + token_at, mask=known, other=-1)
-    _store_entries(at, mask, slot, prev_slot, position, token, lut, entries, HAS_LUT, REPORTS)
+        # Bounded by the token table: 0 <= row < token_rows and 0 <= position + offset < token_cols. What is read
+        # beyond the valid length is dropped afterwards, so that the read need not wait for it.
+        token_at = position0 + offset
+        token_first = _up_to(-token_at, count)
+        token_stop = tl.where((row >= 0) & (row < token_rows), _up_to(token_cols - token_at, count), 0)
+        token_count = tl.maximum(token_stop - token_first, 0)
+        token_cells = tokens_ptr + (row * token_cols + token_at)
+        valid_stop = _up_to(tl.load(valid_lens_ptr + request, mask=count > 0, other=0) - token_at, count)
+    while start < longest:
+        lane = start + lanes
+        slot = tl.load(cells + lane, mask=_lies_in(lane, readable), other=-1)
+        prev_slot = tl.load(cells + lane - 1, mask=_lies_in(lane - headless, prev_readable), other=-1)
+        token = slot * 0 - 1
+        if HAS_TOKENS:
+            token = tl.load(token_cells + lane, mask=_lies_in(lane - token_first, token_count), other=-1)
+            token = tl.where(lane < valid_stop, token, -1)
+        mask = _lies_in(lane, count)
+        _store_entries(first, lane, mask, slot, prev_slot, position0 + lane, token, lut, entries, HAS_LUT, REPORTS)
+        start += STEP

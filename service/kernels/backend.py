@@ -4,12 +4,13 @@ import importlib.util
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
 
 from service.errors import refusal
-from service.kernels import host_backend
+from service.kernels import compile_events, host_backend
 from service.kernels.operands import EntryBuffers, OffsetBuffers, PlanOperands, ScatterOperands
 
 BackendName = Literal["triton", "host"]
@@ -44,12 +45,14 @@ def triton_is_installed() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
+@cache
 def backend_named(name: BackendName) -> Backend:
-    """The backend of that name. Triton is imported only when it is asked for."""
+    """The backend of that name. Triton is imported, and its compilations are counted, only when it is asked for."""
     if name == "host":
         return Backend("host", host_backend.launch_plan, host_backend.launch_scatter)
     from service.kernels import triton_backend
 
+    compile_events.watch()
     return Backend("triton", triton_backend.launch_plan, triton_backend.launch_scatter)
 
 

@@ -1,14 +1,15 @@
-"""Compiles every variant of every kernel for compute capability 9.0 and prints what came out."""
+"""Compiles the variants of every kernel for compute capability 9.0 and prints what came out."""
 
 import itertools
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from service.kernels._entries_kernel import _entries_kernel
-from service.kernels._offsets_kernel import _block_sums_kernel, _offsets_kernel
+from service.kernels import triton_backend
+from service.kernels._offsets_kernel import _block_sums_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
 
@@ -20,38 +21,47 @@ INT32_POINTERS = {
     "verify_enable_ptr",
     "write_num_valid_reqs_ptr",
 }
-CONSTANTS = {"BATCH_BLOCK": 256, "BLOCK": 256}
-KERNELS = (_plan_kernel, _block_sums_kernel, _offsets_kernel, _entries_kernel, _scatter_kernel)
+FLAGS = (False, True)
+
+
+def variants() -> Iterator[tuple[Any, NamedTuple]]:
+    """Every optional input with the middle shape, and every shape without any."""
+    for lut, tokens, reports in itertools.product(FLAGS, FLAGS, FLAGS):
+        yield _plan_kernel, triton_backend.PlanConstants(lut, tokens, reports, False, False, 256)
+    for blocked, wide, batch_block in ((False, False, 32), (False, False, 1024), (True, False, 256), (True, True, 256)):
+        yield _plan_kernel, triton_backend.PlanConstants(False, False, False, blocked, wide, batch_block)
+    yield _block_sums_kernel, triton_backend.SumsConstants(256)
+    for starts in FLAGS:
+        yield _scatter_kernel, triton_backend.ScatterConstants(starts)
 
 
 def signature_of(kernel: Any) -> dict[str, str]:
-    """Type of every parameter; a size without a fixed type would compile anew for large values, so it is an error."""
+    """Type of every parameter. What would compile a kernel anew is an error: a size whose type or value matters, or a
+    pointer whose alignment does.
+    """
     types = {}
     for parameter in kernel.params:
         if parameter.is_constexpr:
             types[parameter.name] = "constexpr"
         elif parameter.name.endswith("_ptr"):
+            assert parameter.do_not_specialize_on_alignment, parameter.name
             types[parameter.name] = "*i32" if parameter.name in INT32_POINTERS else "*i64"
         else:
+            assert parameter.do_not_specialize, parameter.name
             types[parameter.name] = {"i64": "i64"}[parameter.annotation_type]
     return types
 
 
 def main() -> None:
     """Compile and report."""
-    for kernel in KERNELS:
-        flags = [p.name for p in kernel.params if p.is_constexpr and p.name not in CONSTANTS]
-        for values in itertools.product((False, True), repeat=len(flags)):
-            constants = CONSTANTS | dict(zip(flags, values, strict=True))
-            constexprs = {
-                (index,): constants[name]
-                for index, name in enumerate(kernel.arg_names)
-                if kernel.params[index].is_constexpr
-            }
-            source = ASTSource(fn=kernel, signature=signature_of(kernel), constexprs=constexprs)
-            compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-            made = [kind for kind in compiled.asm if kind == "cubin"]
-            print(kernel.__name__, *values, *made)  # noqa: T201
+    for kernel, constants in variants():
+        # A launch without Triton's dispatch passes the constants last and in this order.
+        assert tuple(kernel.arg_names[-len(constants) :]) == constants._fields
+        constexprs = {(kernel.arg_names.index(name),): value for name, value in constants._asdict().items()}
+        source = ASTSource(fn=kernel, signature=signature_of(kernel), constexprs=constexprs)
+        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+        made = [kind for kind in compiled.asm if kind == "cubin"]
+        print(kernel.__name__, *constants, *made)  # noqa: T201
 
 
 if __name__ == "__main__":

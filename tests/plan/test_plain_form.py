@@ -1,0 +1,83 @@
+"""The quick look accepts nothing that breaks a rule, and what callers usually bring."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from service.errors import InvalidInput
+from service.plan.inputs import PlanInputs
+from service.plan.plain_form import PlanBuffers, has_plain_form
+from service.plan.validate import validate_form
+from tests.plan.test_validate import ACCEPTED, RULES, good
+
+INT32 = torch.int32
+
+
+def buffers_of(inputs: PlanInputs) -> PlanBuffers:
+    """Buffers that fit good inputs."""
+    return PlanBuffers(
+        columns=[torch.empty(9, dtype=torch.int64) for _ in range(4)],
+        counts=[torch.empty(1, dtype=INT32) for _ in range(3)],
+        write_offsets=torch.empty(3, dtype=torch.int64),
+        seeds=torch.empty(2, dtype=torch.int64),
+    )
+
+
+def is_refused(inputs: PlanInputs) -> bool:
+    try:
+        validate_form(inputs)
+    except InvalidInput:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("change", [change for change, _ in RULES], ids=[message for _, message in RULES])
+def test_what_breaks_a_rule_of_form_is_not_accepted(change: dict[str, Any]) -> None:
+    inputs = replace(good(), **change)
+    assert has_plain_form(inputs, buffers_of(inputs)) is not is_refused(inputs)
+
+
+@pytest.mark.parametrize("change", [*ACCEPTED, {}, {"swa_window_size": 0, "full_to_swa_index_mapping": None}], ids=str)
+def test_what_breaks_none_is_accepted(change: dict[str, Any]) -> None:
+    inputs = replace(good(), **change)
+    assert has_plain_form(inputs, buffers_of(inputs))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"req_pool_indices": [1, 2]},
+        {"req_pool_indices": torch.tensor([[1, 2]])},
+        {"prefix_lens": torch.tensor([1, 2]).to_sparse()},
+        {"prefix_lens": None},
+        {"req_to_token": None},
+        {"full_to_swa_index_mapping": torch.nn.Parameter(torch.arange(24), requires_grad=False)},
+        {"full_to_swa_index_mapping": [1]},
+        {"verify_capacity": None},
+        {"verify_capacity": 8},
+        {"write_req_capacity": None},
+        {"write_req_capacity": 3},
+    ],
+    ids=str,
+)
+def test_what_is_unusual_is_left_to_the_rules(change: dict[str, Any]) -> None:
+    inputs = replace(good(), **change)
+    assert not has_plain_form(inputs, buffers_of(inputs))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": [torch.empty(9, dtype=torch.int64)] * 3 + [torch.empty(18, dtype=torch.int64)[::2]]},
+        {"columns": [torch.empty(9)] * 4},
+        {"counts": [torch.empty(1, dtype=INT32, device="meta")] * 3},
+        {"write_offsets": torch.empty(2, dtype=torch.int64)},
+        {"seeds": torch.empty((2, 1), dtype=torch.int64)},
+    ],
+    ids=str,
+)
+def test_a_buffer_of_another_form_is_not_accepted(change: dict[str, Any]) -> None:
+    inputs = good()
+    assert not has_plain_form(inputs, replace(buffers_of(inputs), **change))
