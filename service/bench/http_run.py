@@ -81,7 +81,8 @@ def measure(
 
 def _make_pool(service: RunningServer, inputs: PlanInputs) -> str | None:
     """Make the batch's tables resident; why not, if the service has no pools."""
-    status, answer = service.request("PUT", f"/pools/{POOL}", pool_body(inputs), "application/json")
+    body = pool_body(inputs)
+    status, answer = service.request("PUT", f"/pools/{POOL}", body.content, body.headers)
     if status in (404, 405):
         return f"the service has no pools: it answers PUT /pools/{POOL} with {status}"
     if status not in (200, 201):
@@ -96,15 +97,15 @@ def _judged_calls(servers: Mapping[str, RunningServer], scenario: HttpScenario, 
     for name, server in servers.items():
         form = _form(server.program, scenario)
         body = form.encode(inputs)
-        status, answer = server.request("POST", form.path, body, form.content_type)
+        status, answer = server.request("POST", form.path, body.content, body.headers)
         who = f"{server.program.title}, {scenario.name}"
         if status != 200:
             raise ServerError(f"{who}: answered {status}: {answer[:200]!r}")
         if server.program.computes:
             require_same_plan(who, _decoded(who, form, answer), expected)
-        elif answer != (DRAINED if name == DRAIN.name else body):
+        elif answer != (DRAINED if name == DRAIN.name else body.content):
             raise ServerError(f"{who}: answered {answer[:200]!r}")
-        calls[name] = Call(server.port, request_bytes(form.path, form.content_type, body), answer)
+        calls[name] = Call(server.port, request_bytes(form.path, body.headers, body.content), answer)
     return calls
 
 

@@ -11,12 +11,19 @@ POOL = "bench"
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """A request's body and the headers that describe it."""
+
+    content: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """How a batch travels to the service and how its plan comes back."""
 
     path: str
-    content_type: str
-    encode: Callable[[PlanInputs], bytes]
+    encode: Callable[[PlanInputs], Body]
     decode: Callable[[bytes], Mapping[str, object]]
 
 
@@ -39,28 +46,28 @@ class HttpScenario:
         return draw_batch(self.shape)
 
 
-def encode_json_body(fields: Mapping[str, object]) -> bytes:
+def json_body(fields: Mapping[str, object]) -> Body:
     """A JSON body without a blank."""
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return Body(json.dumps(fields, separators=(",", ":")).encode(), {"content-type": "application/json"})
 
 
-def pool_body(inputs: PlanInputs) -> bytes:
+def pool_body(inputs: PlanInputs) -> Body:
     """The body that makes the batch's tables resident."""
-    return encode_json_body(table_fields(inputs))
+    return json_body(table_fields(inputs))
 
 
-def _inline(inputs: PlanInputs) -> bytes:
-    return encode_json_body(vector_fields(inputs) | table_fields(inputs))
+def _inline(inputs: PlanInputs) -> Body:
+    return json_body(vector_fields(inputs) | table_fields(inputs))
 
 
-def _with_pool(inputs: PlanInputs) -> bytes:
-    return encode_json_body(vector_fields(inputs) | {"pool": POOL})
+def _with_pool(inputs: PlanInputs) -> Body:
+    return json_body(vector_fields(inputs) | {"pool": POOL})
 
 
 SMALL = BatchShape("small", prefix_lens=(17, 64, 3, 32, 48, 1, 60, 23), rows=9, cols=64)
 LARGE = BatchShape("large", prefix_lens=(64,) * 255, rows=256, cols=4096)
-INLINE_JSON = Form("/plan", "application/json", _inline, json.loads)
-POOL_JSON = Form("/plan", "application/json", _with_pool, json.loads)
+INLINE_JSON = Form("/plan", _inline, json.loads)
+POOL_JSON = Form("/plan", _with_pool, json.loads)
 
 SCENARIOS = (
     HttpScenario("small_inline", "small batch, table inline", SMALL, INLINE_JSON),

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -50,10 +50,11 @@ class Round:
         return len(self.latencies_seconds) / self.elapsed_seconds
 
 
-def request_bytes(path: str, content_type: str, body: bytes) -> bytes:
+def request_bytes(path: str, headers: Mapping[str, str], body: bytes) -> bytes:
     """A POST as it goes over the wire."""
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}"
-    return head.encode() + b"\r\n\r\n" + body
+    all_headers = {"host": "127.0.0.1", **headers, "content-length": str(len(body))}
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in all_headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import IO, NoReturn
 
 CHECKOUT = Path(__file__).parents[2]
 """Where this package was imported from, so that the servers run the same code; the repository, in a checkout."""
 PLAIN_MODULE = "tests.load.plain_fastapi"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _START_SECONDS = 300.0
 """Longest time from the start of a process to its first answer: a GPU compiles every kernel in it."""
@@ -75,11 +76,13 @@ class RunningServer:
     process: subprocess.Popen[bytes]
     log: IO[bytes]
 
-    def request(self, method: str, path: str, body: bytes | None = None, content_type: str = "") -> tuple[int, bytes]:
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = NO_HEADERS
+    ) -> tuple[int, bytes]:
         """Status and body of one request on a connection of its own; raises ``ServerError`` if there is no answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
         try:
-            connection.request(method, path, body, {"content-type": content_type} if content_type else {})
+            connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:

@@ -45,11 +45,11 @@ def test_its_fields_describe_it(shape: BatchShape) -> None:
 def test_http_bodies_have_the_table_inline_or_in_a_pool() -> None:
     bodies = {}
     for scenario in SCENARIOS:
-        body = json.loads(scenario.form.encode(scenario.inputs()))
+        body = json.loads(scenario.form.encode(scenario.inputs()).content)
         assert ("pool" in body, "req_to_token" in body) == (scenario.pool, not scenario.pool)
         bodies[scenario.name] = body
     assert bodies["small_pool"].pop("pool") == POOL
-    table = json.loads(pool_body(next(s for s in SCENARIOS if s.pool).inputs()))
+    table = json.loads(pool_body(next(s for s in SCENARIOS if s.pool).inputs()).content)
     assert bodies["small_pool"] | table == bodies["small_inline"]
     rows = bodies["large_json"]["req_to_token"]
     assert (len(rows), len(rows[0])) == (256, 4096)

@@ -1,7 +1,7 @@
 """A measurement over HTTP, its servers replaced: order, bounds, medians, and what is refused before any number."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -28,8 +28,9 @@ class FakeServer:
         self.asked: list[tuple[str, str, bytes]] = []
         self._answer = answer
 
-    def request(self, method: str, path: str, body: bytes, _: str) -> tuple[int, bytes]:
+    def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """The answer; the question is kept."""
+        assert headers == {"content-type": "application/json"}
         self.asked.append((method, path, body))
         return self._answer(method, path, body)
 

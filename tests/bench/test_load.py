@@ -20,7 +20,7 @@ def test_a_request_is_one_post_with_its_length() -> None:
     assert lines[0] == "POST /plan HTTP/1.1"
     assert {"content-type: application/json", f"content-length: {len(BODY)}"} <= set(lines)
     assert body == BODY
-    assert request_bytes("/", "x/y", b"").endswith(b"content-length: 0\r\n\r\n")
+    assert request_bytes("/", {}, b"").endswith(b"content-length: 0\r\n\r\n")
 
 
 @pytest.mark.parametrize("concurrency", [1, 7, 50, 64])

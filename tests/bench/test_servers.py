@@ -27,7 +27,7 @@ def program(code: str, ready_path: str = "/") -> Program:
 
 def test_a_server_answers_and_is_gone_afterwards() -> None:
     with running([ECHO, DRAIN], {}) as found:
-        assert found["echo"].request("POST", "/any", b"abc", "text/plain") == (200, b"abc")
+        assert found["echo"].request("POST", "/any", b"abc", {"content-type": "text/plain"}) == (200, b"abc")
         assert found["drain"].request("POST", "/any", b"abc") == (200, b"{}")
         processes = [server.process for server in found.values()]
         assert [process.poll() for process in processes] == [None, None]

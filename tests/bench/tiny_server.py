@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from service.bench.load import Call, request_bytes
 
 BODY = b'{"n": 1}'
-REQUEST = request_bytes("/plan", "application/json", BODY)
+REQUEST = request_bytes("/plan", {"content-type": "application/json"}, BODY)
 PATIENCE_SECONDS = 60.0
 
 
