@@ -21,6 +21,7 @@ from service.http.pool_routes import pool_router
 from service.http.problems import install_problem_handlers
 from service.http.schemas import Info, SettingInfo
 from service.kernels.backend import Target
+from service.kernels.compile_events import compiled_kernels
 from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.device import resolve_target, versions
@@ -74,7 +75,8 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
     plans, pools = plan_router(engine, operations), pool_router(engine, operations)
     app.include_router(plans)
     app.include_router(pools)
-    app.include_router(operations_router(engine, service_info(settings, target)))
+    info = service_info(settings, target)
+    app.include_router(operations_router(engine, lambda: _with_compile_counts(info, computer.compiled_by_warm_up)))
     app.include_router(error_router())
     install_problem_handlers(app)
     app.add_middleware(DirectMiddleware, routes=[*plans.routes, *pools.routes])
@@ -93,13 +95,15 @@ def create_app_from_environment() -> FastAPI:
 
 
 def service_info(settings: Settings, target: Target) -> Info:
-    """What is running, where, within which limits."""
+    """What is running, where, within which limits, before any kernel is compiled."""
     return Info(
         service="kv-plan",
         version=version("kv-plan"),
         device=str(target.device),
         device_description=target.device_description,
         backend=target.backend.name,
+        kernels_compiled=0,
+        kernels_compiled_after_ready=0,
         versions=versions(),
         settings=[
             SettingInfo(name=name, variable=variable_of(name), value=value, meaning=field.description or "")
@@ -107,6 +111,13 @@ def service_info(settings: Settings, target: Target) -> Info:
             for value in [getattr(settings, name)]
         ],
     )
+
+
+def _with_compile_counts(info: Info, by_warm_up: int | None) -> Info:
+    """The same with the kernels compiled until now; ``by_warm_up`` is None before the warm-up is over."""
+    compiled = compiled_kernels()
+    after_ready = 0 if by_warm_up is None else compiled - by_warm_up
+    return info.model_copy(update={"kernels_compiled": compiled, "kernels_compiled_after_ready": after_ready})
 
 
 def plan_limits(settings: Settings) -> PlanLimits:

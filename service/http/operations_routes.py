@@ -1,5 +1,7 @@
 """The routes of operators: probes, and what is running."""
 
+from collections.abc import Callable
+
 from fastapi import APIRouter
 
 from service.errors import refusal
@@ -8,7 +10,7 @@ from service.http.schemas import Alive, Info, Ready
 from service.runtime.engine import Engine
 
 
-def operations_router(engine: Engine, info: Info) -> APIRouter:
+def operations_router(engine: Engine, info: Callable[[], Info]) -> APIRouter:
     """``GET /livez``, ``/readyz`` and ``/info``."""
     router = APIRouter(tags=["operations"])
 
@@ -33,8 +35,8 @@ def operations_router(engine: Engine, info: Info) -> APIRouter:
 
     @router.get("/info", operation_id="get_info", summary="What is running, where, within which limits?")
     async def get_info() -> Info:
-        """Device, backend, versions and every setting in force."""
-        return info
+        """Device, backend, versions and every setting in force, and how many kernels were compiled."""
+        return info()
 
     router.head("/livez", include_in_schema=False)(livez)
     router.head("/readyz", include_in_schema=False)(readyz)

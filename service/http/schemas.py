@@ -83,6 +83,10 @@ class Info(BaseModel):
     device: str = Field(description="Device of every tensor, for example cuda:0.")
     device_description: str = Field(description="The hardware behind it.")
     backend: Literal["triton", "host"] = Field(description="Code that computes plans: triton or host.")
+    kernels_compiled: int = Field(description="Kernels that this process has compiled, or loaded ready compiled.")
+    kernels_compiled_after_ready: int = Field(
+        description="Those of them that a request had to wait for: 0, whatever its batch, window, capacity or table."
+    )
     versions: dict[str, str] = Field(description="Versions of Python and of the packages that matter.")
     settings: list[SettingInfo] = Field(description="Every setting in force, the limits among them.")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from service.errors import refusal, within
+from service.kernels.compile_events import compiled_kernels
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan, PlanJob, compute_plans, judge
 from service.plan.tables import Tables
@@ -30,12 +31,14 @@ class PlanLimits:
             raise refusal("table-too-large", name=name, have=cells, limit=self.max_table_cells)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlanComputer:
     """Callable that turns inputs into plans, on one device and within limits."""
 
     workspace: Workspace
     limits: PlanLimits
+    compiled_by_warm_up: int | None = None
+    """Kernels that this process had compiled when the warm-up was over; None until then."""
 
     def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
         """The plan of each of ``inputs``.
@@ -62,6 +65,7 @@ class PlanComputer:
                 for tokens in (False, True):
                     job = judge(_tiny_inputs(bs, tables.without(lut=not lut, tokens=not tokens)))
                     compute_plans([job], self.workspace, with_entries=True)
+        self.compiled_by_warm_up = compiled_kernels()
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:
         for name, have in (
