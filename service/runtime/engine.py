@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,7 @@ R = TypeVar("R")
 _T = TypeVar("_T")
 
 _LARGE_ANSWER_ELEMENTS = 16 * 1024
-"""Answers with more elements are encoded in a codec thread."""
+"""Answers with more elements are encoded in an encoder thread."""
 WARM_UP_FAILED = "the warm-up of the device failed"
 _logger = logging.getLogger(__name__)
 
@@ -65,13 +65,18 @@ class Answer(Generic[R]):
 
 
 class Engine:
-    """Owns the device thread and the codec threads of one process. ``warm_up`` is the first thing that runs there."""
+    """Owns the device thread and the codec threads of one process.
+
+    ``warm_up`` is the first thing that runs on the device thread. Bodies are decoded in threads of their own, so that
+    a finished plan is encoded, and its memory given back, before more bodies are taken on.
+    """
 
     def __init__(self, options: EngineOptions, warm_up: Callable[[], None]) -> None:
         self._options = options
         self._warm_up = warm_up
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="kv-plan-device")
-        self._codec_threads = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-codec")
+        self._decoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-decoder")
+        self._encoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-encoder")
         self._on_device: set[Future[Any]] = set()
         self._admitted = 0
         self.not_ready_reason: str | None = "the kernels are being warmed up"
@@ -83,7 +88,8 @@ class Engine:
     def close(self) -> None:
         """Wait for running work and end the threads."""
         self._device_thread.shutdown(cancel_futures=True)
-        self._codec_threads.shutdown(cancel_futures=True)
+        self._decoders.shutdown(cancel_futures=True)
+        self._encoders.shutdown(cancel_futures=True)
 
     async def perform(self, operation: Operation[Q, R], read_body: Callable[[], Awaitable[bytes]]) -> Answer[R]:
         """The answer of an operation to a JSON body.
@@ -144,7 +150,7 @@ class Engine:
     ) -> Answer[R]:
         query = plain
         if query is None:
-            query = await self._in_codec_thread(lambda: operation.query(decode_json_body(body, operation.fields)))
+            query = await _in(self._decoders, lambda: operation.query(decode_json_body(body, operation.fields)))
         decoded = time.perf_counter()
 
         def timed() -> tuple[float, R, float]:
@@ -157,11 +163,8 @@ class Engine:
             started, result, ended = await asyncio.wrap_future(self._submit(timed))
         times = (began, decoded, started, ended, time.perf_counter())
         if operation.elements(result) > _LARGE_ANSWER_ELEMENTS:
-            return await self._in_codec_thread(lambda: _answer(operation, result, times))
+            return await _in(self._encoders, lambda: _answer(operation, result, times))
         return _answer(operation, result, times)
-
-    async def _in_codec_thread(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._codec_threads, work)
 
     def _submit(self, work: Callable[[], _T]) -> Future[_T]:
         future = self._device_thread.submit(work)
@@ -190,6 +193,10 @@ def _answer(operation: Operation[Q, R], result: R, times: tuple[float, float, fl
         "encode": time.perf_counter() - returned,
     }
     return Answer(result, content, stages)
+
+
+async def _in(executor: Executor, work: Callable[[], _T]) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(executor, work)
 
 
 async def _within(seconds: float, code: str, work: Callable[[], Awaitable[_T]]) -> _T:

@@ -1,4 +1,4 @@
-"""Where work is done: small bodies on the event loop, large ones in codec threads, plans in one thread."""
+"""Where work is done: small bodies on the event loop, large ones in threads, plans in one thread."""
 
 import asyncio
 import threading
@@ -98,9 +98,10 @@ def _noting(monkeypatch: pytest.MonkeyPatch, operation: Plans) -> tuple[dict[str
 
 
 @pytest.mark.parametrize(
-    ("inline_body_bytes", "thread"), [(len(BODY), "MainThread"), (len(BODY) - 1, "kv-plan-codec"), (0, "kv-plan-codec")]
+    ("inline_body_bytes", "thread"),
+    [(len(BODY), "MainThread"), (len(BODY) - 1, "kv-plan-decoder"), (0, "kv-plan-decoder")],
 )
-def test_bodies_over_the_inline_limit_are_decoded_in_a_codec_thread(
+def test_bodies_over_the_inline_limit_are_decoded_in_a_decoder_thread(
     monkeypatch: pytest.MonkeyPatch, inline_body_bytes: int, thread: str
 ) -> None:
     threads, plans = _noting(monkeypatch, _plans())
@@ -108,19 +109,19 @@ def test_bodies_over_the_inline_limit_are_decoded_in_a_codec_thread(
     assert threads == {"decode": thread, "run": "kv-plan-device", "encode": "MainThread"}
 
 
-def test_a_small_body_that_is_odd_is_decoded_in_a_codec_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_body_that_is_odd_is_decoded_in_a_decoder_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, plans = _noting(monkeypatch, _plans())
     odd = BODY.replace(b"{", b'{"verify_\\u0063apacity": 7, ', 1)
     answers = _answers(_engine(), plans, odd)
     assert orjson.loads(answers[0].content)["verify_enable"] is True
-    assert threads["decode"] == "kv-plan-codec"
+    assert threads["decode"] == "kv-plan-decoder"
 
 
 @pytest.mark.parametrize(
     ("columns", "with_entries", "thread"),
-    [(4000, True, "MainThread"), (5000, True, "kv-plan-codec"), (5000, False, "MainThread")],
+    [(4000, True, "MainThread"), (5000, True, "kv-plan-encoder"), (5000, False, "MainThread")],
 )
-def test_large_answers_are_encoded_in_a_codec_thread(
+def test_large_answers_are_encoded_in_an_encoder_thread(
     monkeypatch: pytest.MonkeyPatch, columns: int, with_entries: bool, thread: str
 ) -> None:
     threads, plans = _noting(monkeypatch, _plans(with_entries=with_entries))
@@ -142,7 +143,7 @@ def test_as_many_bodies_are_decoded_at_once_as_there_are_codec_threads(
     monkeypatch.setattr(engine_module, "decode_json_body", decode_together)
     engine = _engine(inline_body_bytes=0, codec_threads=codec_threads)
     assert len(_answers(engine, _plans(), *[BODY] * codec_threads)) == codec_threads
-    assert len(engine._codec_threads._threads) == codec_threads
+    assert len(engine._decoders._threads) == codec_threads
 
 
 def test_the_warm_up_and_every_plan_that_needs_a_device_run_in_one_thread() -> None:
