@@ -37,7 +37,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."
     )
-    keep_alive_seconds: int = Field(default=75, ge=1, description="How long an idle connection is kept.")
+    keep_alive_seconds: int = Field(
+        default=75,
+        ge=1,
+        description="How long a connection is kept that brings no whole request head, or takes nothing of its answer.",
+    )
     device: str = Field(
         default="auto",
         pattern=r"^(auto|cpu|cuda(:(0|[1-9][0-9]?))?)$",
@@ -72,7 +76,7 @@ class Settings(BaseSettings):
         description="Plain bodies up to this size are decoded on the event loop, all others in a thread.",
     )
     codec_threads: int = Field(
-        default=2, ge=1, le=64, description="Threads that decode large bodies and encode large answers."
+        default=2, ge=1, le=64, description="Threads that decode large bodies, and as many that encode large answers."
     )
 
 
