@@ -67,7 +67,7 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
         title="The headers are too large",
         template="the request line and headers exceed {limit} bytes",
         meaning="Headers are held in memory before anything else is known of a request, so their size is bounded.",
-        trigger="The request line and headers together exceed the limit. The connection is closed.",
+        trigger="The request line and headers together exceed the limit, or the trailers of a chunked body do. A head that arrives in one read may be somewhat larger. The connection is closed.",
         situations=("Cookies or tokens of another service were sent along.",),
         remedies=("Send only the headers that the service reads.",),
         example=Example(before="a cookie of 100 KB", after="no cookie"),
