@@ -76,16 +76,14 @@ def test_each_of_several_plans_is_its_own(
 ) -> None:
     target = target_of(backend, kernel_device)
     workspace = Workspace(target)
-    for seed in range(2 if bs else 1):
-        inputs = groups_of(draw_batch(Shape(bs=bs, cols=5, lut=True, tokens=True), seed))
-        tables = Tables(*(getattr(inputs[1], name) for name in TABLES)).on(target.device)
-        given = [resident(one, tables) for one in inputs] if over_pool else inputs
-        jobs = [judge(one) for one in given]
-        for plan, one in zip(compute_plans(jobs, workspace, with_entries=True), inputs, strict=True):
-            assert_is_reference(plan, one)
-        for plan, one in zip(compute_plans(jobs, workspace, with_entries=False), inputs, strict=True):
-            assert plan.entries is None
-            assert plan.write_seed_slot_indices.tolist() == plan_reference(one).write_seed_slot_indices
+    inputs = groups_of(draw_batch(Shape(bs=bs, cols=4, lut=True, tokens=True), seed=bs))
+    tables = Tables(*(getattr(inputs[1], name) for name in TABLES)).on(target.device)
+    jobs = [judge(resident(one, tables) if over_pool else one) for one in inputs]
+    for plan, one in zip(compute_plans(jobs, workspace, with_entries=True), inputs, strict=True):
+        assert_is_reference(plan, one)
+    for plan, one in zip(compute_plans(jobs[:2], workspace, with_entries=False), inputs[:2], strict=True):
+        assert plan.entries is None
+        assert plan.write_seed_slot_indices.tolist() == plan_reference(one).write_seed_slot_indices
 
 
 @pytest.mark.triton
