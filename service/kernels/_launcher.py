@@ -3,7 +3,7 @@
 Knows no plan. Uses what ``JITFunction.run`` of Triton 3.6 and 3.7 does last: ``compiled.run``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,45 +11,64 @@ import torch
 from triton import knobs
 from triton.runtime import driver
 
-Arguments = Sequence[torch.Tensor | int]
 Constants = NamedTuple
 """Values of a kernel's constexpr parameters, named and ordered as those, which come last."""
 
 
-@dataclass(slots=True)
-class Launcher:
-    """One kernel, whose arguments but for its constants decide nothing about how it is compiled."""
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A kernel with its constants, compiled for a device and loaded; in the interpreter there is nothing compiled."""
 
     kernel: Any
-    _compiled: dict[tuple[int | None, Constants], Any] = field(default_factory=dict)
+    constants: Constants
+    device_index: int | None
+    compiled: Any
 
-    def is_compiled(self, device: torch.device, constants: Constants) -> bool:
-        """Whether a launch with these constants compiles nothing."""
-        return (device.index, constants) in self._compiled
-
-    def compile(self, device: torch.device, arguments: Arguments, variants: Iterable[Constants]) -> None:
-        """Compile and load variants for the current device; ``arguments`` are those of any launch."""
-        for constants in variants:
-            compiled = self.kernel.warmup(*arguments, grid=(1,), **constants._asdict())
-            if compiled is not None:  # as it is in the interpreter
-                _ = compiled.run  # loads it, which a stream that is being captured would not allow
-            self._compiled[device.index, constants] = compiled
-
-    def launch(self, device: torch.device, programs: int, arguments: Arguments, constants: Constants) -> None:
-        """Enqueue ``programs`` programs on the current stream of the current device, for which they are compiled."""
-        compiled = self._compiled[device.index, constants]
-        if compiled is None or _somebody_follows_launches():
-            self.kernel[(programs,)](*arguments, **constants._asdict())
+    def launch(self, programs: int, pointers: Sequence[torch.Tensor], sizes: Sequence[int]) -> None:
+        """Enqueue ``programs`` programs on the current stream of the device, which must be the current one."""
+        runtime, compiled = knobs.runtime, self.compiled
+        if compiled is None or _is_heard(runtime.launch_enter_hook) or _is_heard(runtime.launch_exit_hook):
+            self.kernel[(programs,)](*pointers, *sizes, **self.constants._asdict())
             return
-        values = [argument if type(argument) is int else argument.data_ptr() for argument in arguments]  # type: ignore[union-attr]
-        stream = driver.active.get_current_stream(device.index)
-        compiled.run(
-            programs, 1, 1, stream, compiled.function, compiled.packed_metadata, None, None, None, *values, *constants
-        )
+        addresses = [tensor.data_ptr() for tensor in pointers]
+        stream = driver.active.get_current_stream(self.device_index)
+        grid_and_kernel = (programs, 1, 1, stream, compiled.function, compiled.packed_metadata)
+        compiled.run(*grid_and_kernel, None, None, None, *addresses, *sizes, *self.constants)
 
 
-def _somebody_follows_launches() -> bool:
-    """Whether a profiler has to be told of launches, which Triton's own dispatch does."""
-    runtime = knobs.runtime
-    hooks = (runtime.launch_enter_hook, runtime.launch_exit_hook)
-    return any(hook is not None and getattr(hook, "calls", True) for hook in hooks)
+@dataclass(slots=True)
+class Launcher:
+    """The variants of one kernel, which takes pointers, then sizes, then constants.
+
+    The constants alone decide how it is compiled.
+    """
+
+    kernel: Any
+    _variants: dict[tuple[int | None, Constants], Variant] = field(default_factory=dict)
+
+    def variant(self, device: torch.device, constants: Constants) -> Variant | None:
+        """The variant with these constants, if it is compiled."""
+        return self._variants.get((device.index, constants))
+
+    def compile(
+        self,
+        device: torch.device,
+        pointers: Sequence[torch.Tensor],
+        sizes: Sequence[int],
+        all_constants: Sequence[Constants],
+    ) -> Variant:
+        """The first of several variants, all compiled; ``pointers`` and ``sizes`` are those of any launch.
+
+        ``device`` must be the current one.
+        """
+        for constants in all_constants:
+            compiled = self.kernel.warmup(*pointers, *sizes, grid=(1,), **constants._asdict())
+            if compiled is not None:
+                _ = compiled.run  # loads it, which a stream that is being captured would not allow
+            self._variants[device.index, constants] = Variant(self.kernel, constants, device.index, compiled)
+        return self._variants[device.index, all_constants[0]]
+
+
+def _is_heard(hook: Any) -> bool:
+    """Whether somebody, say a profiler, has to be told of launches, which Triton's own dispatch does."""
+    return hook is not None and bool(getattr(hook, "calls", True))

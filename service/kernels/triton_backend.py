@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from service.kernels._launcher import Arguments, Launcher
+from service.kernels._launcher import Launcher, Variant
 from service.kernels._offsets_kernel import _block_sums_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
@@ -64,9 +64,11 @@ _BLOCKED_SHAPE = _Shape(256, 8, blocked=True)
 _WIDE_SHAPE = _Shape(256, 8, blocked=True, wide=True)
 _SHAPES = (*_WHOLE_SHAPES, _BLOCKED_SHAPE, _WIDE_SHAPE)
 
-_plan_launcher = Launcher(_plan_kernel)
-_sums_launcher = Launcher(_block_sums_kernel)
-_scatter_launcher = Launcher(_scatter_kernel)
+_SUMS_CONSTANTS = SumsConstants(_BLOCKED_SHAPE.batch_block)
+
+_plans = Launcher(_plan_kernel)
+_sums = Launcher(_block_sums_kernel)
+_scatters = Launcher(_scatter_kernel)
 
 
 def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBuffers | None) -> None:
@@ -84,12 +86,13 @@ def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBu
     writers = 0 if entries is None else _writers(room, device, shape)
     constants = _constants(operands, offsets, shape)
     with _on_device(device):
-        sums = _sums(operands, blocks, shape)
-        pointers, sizes = _pointers(operands, offsets, entries, sums), _sizes(operands, offsets, room, blocks)
-        arguments: Arguments = (*pointers, *sizes)
-        if not _plan_launcher.is_compiled(device, constants):
-            _plan_launcher.compile(device, arguments, (_constants(operands, offsets, other) for other in _SHAPES))
-        _plan_launcher.launch(device, blocks + writers, arguments, constants)
+        variant = _plans.variant(device, constants) or _compile(operands, offsets, shape)
+        sums = _launch_sums(operands, blocks) if shape.blocked else operands.prefix_lens
+        variant.launch(
+            blocks + writers,
+            _pointers(operands, offsets, entries, sums),
+            _sizes(operands, offsets, room, blocks),
+        )
 
 
 def launch_scatter(operands: ScatterOperands) -> None:
@@ -100,21 +103,18 @@ def launch_scatter(operands: ScatterOperands) -> None:
         return
     starts = operands.start_positions
     device = operands.flat_in.device
-    arguments = (
+    pointers = (
         operands.flat_in,
         operands.offsets,
         operands.req_pool_indices,
         operands.offsets if starts is None else starts,
         operands.pool_out,
-        bs,
-        num_tokens,
-        *operands.pool_out.shape,
     )
+    sizes = (bs, num_tokens, *operands.pool_out.shape)
     constants = ScatterConstants(HAS_STARTS=starts is not None)
     with _on_device(device):
-        if not _scatter_launcher.is_compiled(device, constants):
-            _scatter_launcher.compile(device, arguments, [constants])
-        _scatter_launcher.launch(device, -(-num_tokens // _SCATTER_BLOCK), arguments, constants)
+        variant = _scatters.variant(device, constants) or _scatters.compile(device, pointers, sizes, [constants])
+        variant.launch(-(-num_tokens // _SCATTER_BLOCK), pointers, sizes)
 
 
 def _shape_for(bs: int, room: int) -> _Shape:
@@ -137,20 +137,29 @@ def _constants(operands: PlanOperands, offsets: OffsetBuffers, shape: _Shape) ->
     )
 
 
-def _sums(operands: PlanOperands, blocks: int, shape: _Shape) -> torch.Tensor:
-    """Sums of each block, from a launch of their own; where there is one block a tensor that is never read."""
+def _compile(operands: PlanOperands, offsets: OffsetBuffers, wanted: _Shape) -> Variant:
+    """The variant for a shape, after all variants with the same optional inputs are compiled."""
     device = operands.req_pool_indices.device
-    constants = SumsConstants(_BLOCKED_SHAPE.batch_block)
-    compiled = _sums_launcher.is_compiled(device, constants)
-    if compiled and not shape.blocked:
-        return operands.prefix_lens
+    shapes = [wanted, *(shape for shape in _SHAPES if shape != wanted)]
+    if _sums.variant(device, _SUMS_CONSTANTS) is None:
+        vectors = (operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, operands.prefix_lens)
+        _sums.compile(device, vectors, (1, 0), [_SUMS_CONSTANTS])
+    return _plans.compile(
+        device,
+        _pointers(operands, offsets, None, operands.prefix_lens),
+        _sizes(operands, offsets, 0, 1),
+        [_constants(operands, offsets, shape) for shape in shapes],
+    )
+
+
+def _launch_sums(operands: PlanOperands, blocks: int) -> torch.Tensor:
+    """[2 * blocks] int64, filled by a launch of its own: verify entries and new tokens of each block of requests."""
+    device = operands.req_pool_indices.device
     sums = torch.empty(2 * blocks, dtype=torch.int64, device=device)
-    vectors = (operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens)
-    arguments = (*vectors, sums, operands.bs, max(operands.swa_window_size, 0))
-    if not compiled:
-        _sums_launcher.compile(device, arguments, [constants])
-    if shape.blocked:
-        _sums_launcher.launch(device, blocks, arguments, constants)
+    vectors = (operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, sums)
+    sizes = (operands.bs, max(operands.swa_window_size, 0))
+    variant = _sums.variant(device, _SUMS_CONSTANTS) or _sums.compile(device, vectors, sizes, [_SUMS_CONSTANTS])
+    variant.launch(blocks, vectors, sizes)
     return sums
 
 

@@ -10,6 +10,8 @@ import torch
 from service.plan.inputs import PlanInputs
 from service.spec import INTEGER_RANGE
 
+_SMALLEST, _LARGEST = INTEGER_RANGE["int64"]
+
 
 @dataclass(frozen=True, slots=True)
 class PlanBuffers:
@@ -24,64 +26,68 @@ class PlanBuffers:
 def has_plain_form(inputs: PlanInputs, buffers: PlanBuffers) -> bool:
     """Whether inputs, both capacities given, and the buffers of their plan surely break no rule of their form."""
     batch, capacity, requests = inputs.req_pool_indices, inputs.verify_capacity, inputs.write_req_capacity
-    if (
-        type(batch) is not torch.Tensor
-        or not _fits(capacity, "int64", 1)
-        or not _fits(requests, "int64", 1)
-        or not _fits(inputs.swa_window_size, "int64")
-        or not _fits(inputs.kv_token_id_vs_position_offset, "int32")
-    ):
+    if type(batch) is not torch.Tensor or type(capacity) is not int or type(requests) is not int:
         return False
     shape, device = batch.shape, batch.device
     return (
-        len(shape) == 1
-        and shape[0] <= requests  # type: ignore[operator]  # an int, as fits
-        and _are((batch, inputs.prefix_lens, inputs.extend_seq_lens), torch.int64, shape, device)
-        and _is_table(inputs.req_to_token, device)
-        and _look_up_fits(inputs, device)
-        and _tokens_fit(inputs, shape, device)
+        _integers_fit(inputs)
+        and _optional_inputs_are_complete(inputs)
+        and 0 < capacity <= _LARGEST
+        and len(shape) == 1
+        and shape[0] <= requests
+        and _are(_vectors(inputs), torch.int64, shape, device)
         and _are(buffers.columns, torch.int64, (capacity,), device)
         and _are(buffers.counts, torch.int32, (1,), device)
-        and _are((buffers.write_offsets,), torch.int64, (requests + 1,), device)  # type: ignore[operator]
+        and _are((buffers.write_offsets,), torch.int64, (requests + 1,), device)
         and _are((buffers.seeds,), torch.int64, (requests,), device)
+        and _tables_fit(inputs, device)
     )
 
 
-def _look_up_fits(inputs: PlanInputs, device: torch.device) -> bool:
-    lut = inputs.full_to_swa_index_mapping
-    if lut is None:
-        return inputs.swa_window_size <= 0
-    return type(lut) is torch.Tensor and _are((lut,), torch.int64, (max(lut.numel(), 1),), device)
+def _integers_fit(inputs: PlanInputs) -> bool:
+    window, offset = inputs.swa_window_size, inputs.kv_token_id_vs_position_offset
+    return (
+        type(window) is int and _SMALLEST <= window <= _LARGEST and type(offset) is int and -(2**31) <= offset < 2**31
+    )
 
 
-def _tokens_fit(inputs: PlanInputs, shape: torch.Size, device: torch.device) -> bool:
-    tokens, lens = inputs.req_to_verify_expected_tokens, inputs.req_to_verify_expected_tokens_valid_lens
-    if tokens is None:
-        return True
-    return lens is not None and _is_table(tokens, device) and _are((lens,), torch.int64, shape, device)
+def _optional_inputs_are_complete(inputs: PlanInputs) -> bool:
+    """A look-up table for a window, valid lens for a token table."""
+    return (inputs.swa_window_size <= 0 or inputs.full_to_swa_index_mapping is not None) and (
+        inputs.req_to_verify_expected_tokens is None or inputs.req_to_verify_expected_tokens_valid_lens is not None
+    )
 
 
-def _fits(value: object, dtype: str, smallest: int | None = None) -> bool:
-    if type(value) is not int:
-        return False
-    low, high = INTEGER_RANGE[dtype]  # type: ignore[index]
-    return (low if smallest is None else smallest) <= value <= high
+def _vectors(inputs: PlanInputs) -> Sequence[torch.Tensor]:
+    vectors = (inputs.req_pool_indices, inputs.prefix_lens, inputs.extend_seq_lens)
+    lens = inputs.req_to_verify_expected_tokens_valid_lens
+    return vectors if inputs.req_to_verify_expected_tokens is None or lens is None else (*vectors, lens)
 
 
-def _is_table(tensor: torch.Tensor, device: torch.device) -> bool:
-    return type(tensor) is torch.Tensor and tensor.ndim == 2 and _are((tensor,), torch.int32, tensor.shape, device)
+def _tables_fit(inputs: PlanInputs, device: torch.device) -> bool:
+    """Each of two axes; the look-up table of one that is not empty."""
+    lut, tokens = inputs.full_to_swa_index_mapping, inputs.req_to_verify_expected_tokens
+    tables = (inputs.req_to_token,) if tokens is None else (inputs.req_to_token, tokens)
+    for table in tables:
+        if type(table) is not torch.Tensor or table.ndim != 2 or not _are((table,), torch.int32, table.shape, device):
+            return False
+    return lut is None or (
+        type(lut) is torch.Tensor
+        and lut.ndim == 1
+        and lut.shape[0] > 0
+        and _are((lut,), torch.int64, lut.shape, device)
+    )
 
 
-def _are(
-    tensors: Sequence[torch.Tensor], dtype: torch.dtype, shape: Sequence[int | None], device: torch.device
-) -> bool:
+def _are(tensors: Sequence[torch.Tensor], dtype: torch.dtype, shape: Sequence[int], device: torch.device) -> bool:
+    plain, strided = torch.Tensor, torch.strided
     for tensor in tensors:
         if (
-            type(tensor) is not torch.Tensor
+            type(tensor) is not plain
             or tensor.dtype is not dtype
             or tensor.shape != shape
             or tensor.device != device
-            or tensor.layout is not torch.strided
+            or tensor.layout is not strided
             or not tensor.is_contiguous()
         ):
             return False

@@ -66,11 +66,9 @@ def test_each_variant_is_compiled_once_and_launched_with_addresses(launches: Any
     kernel = Kernel()
     launcher = launches.Launcher(kernel)
     vector, one, two = torch.zeros(3), Constants(True, 8), Constants(False, 8)
-    assert not launcher.is_compiled(CPU, one)
-    launcher.compile(CPU, (vector, 5), [one, two])
-    assert launcher.is_compiled(CPU, one)
-    assert launcher.is_compiled(CPU, two)
-    launcher.launch(CPU, 9, (vector, 5), two)
+    assert launcher.variant(CPU, one) is None
+    assert launcher.compile(CPU, (vector,), (5,), [one, two]) is launcher.variant(CPU, one)
+    launcher.variant(CPU, two).launch(9, (vector,), (5,))
     assert not kernel.dispatched
     assert not kernel.compiled[str(one._asdict())].launches
     assert kernel.compiled[str(two._asdict())].launches == [
@@ -78,13 +76,12 @@ def test_each_variant_is_compiled_once_and_launched_with_addresses(launches: Any
     ]
 
 
-def test_a_profiler_is_told_of_launches(launches: Any) -> None:
+@pytest.mark.parametrize("hook", ["launch_enter_hook", "launch_exit_hook"])
+def test_a_profiler_is_told_of_launches(hook: str, launches: Any) -> None:
     kernel = Kernel()
-    launcher = launches.Launcher(kernel)
-    constants = Constants(True, 8)
-    launcher.compile(CPU, (1,), [constants])
-    launches.knobs.runtime.launch_enter_hook = SimpleNamespace(calls=[print])
-    launcher.launch(CPU, 2, (1,), constants)
+    variant = launches.Launcher(kernel).compile(CPU, (), (1,), [Constants(True, 8)])
+    setattr(launches.knobs.runtime, hook, SimpleNamespace(calls=[print]))
+    variant.launch(2, (), (1,))
     assert kernel.dispatched == [((2,), (1,), {"FLAG": True, "BLOCK": 8})]
 
 
