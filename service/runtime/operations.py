@@ -30,6 +30,9 @@ from service.wire.json_answer import encode_json
 Compute = Callable[[Sequence[PlanInputs], bool], list[Plan]]
 """From inputs, and whether entries are wanted, to the plan of each. Runs on the device thread."""
 
+PutQuery = tuple[Tables, int, int]
+"""Tables, and the rows and columns that they shall have at least."""
+
 _QUICK_ENTRIES = 8192
 """Plans of at most so many verify entries are computed where they are, if that needs no device."""
 
@@ -125,17 +128,19 @@ class Operations:
             is_quick=lambda query: self.quick and query.update.elements <= _QUICK_ENTRIES,
         )
 
-    def put(self, name: str, precondition: Precondition) -> Operation[Tables, Stored]:
+    def put(self, name: str, precondition: Precondition) -> Operation[PutQuery, Stored]:
         """PUT /pools/{name}."""
 
-        def query(fields: Mapping[str, Any]) -> Tables:
+        def query(fields: Mapping[str, Any]) -> PutQuery:
             tables, rows, columns = tables_query(fields)
             for tensor, spec in tables.given():
                 self.limits.require_table(spec.name, _cells(tensor.shape, rows, columns))
-            return tables.widened(rows, columns)
+            return tables, rows, columns
 
-        def run(tables: Tables) -> Stored:
-            return Stored(*self.pools.put(name, tables, precondition))
+        def run(query: PutQuery) -> Stored:
+            # Room is made here: a small body, which is decoded on the event loop, can ask for much of it.
+            tables, rows, columns = query
+            return Stored(*self.pools.put(name, tables.widened(rows, columns), precondition))
 
         return Operation(
             fields=POOL_BODY,

@@ -1,9 +1,11 @@
 """Pools over HTTP: stored, told, listed, forgotten; their names, their room, their budget and who gives way."""
 
+import threading
 from typing import Any
 
 import pytest
 
+from service.plan.tables import Tables
 from tests.pools import BATCH, NO_LUT, SLOTS, TABLES, contents, put, rows_update, version_of
 from tests.problems import require_good_plan, require_problem, require_refused
 from tests.running import InProcess, host_app, in_process
@@ -138,6 +140,21 @@ def test_room_holds_0_until_it_is_written(service: InProcess) -> None:
     assert service.post("/plan", json=batch).json()["verify_slot_indices"] == [7, 0, 0, 0, 0, 0]
     service.post("/pools/wide/scatter", json={"req_to_token": rows_update({2: [5, 6]}, [1])})
     assert service.post("/plan", json=batch).json()["verify_slot_indices"] == [7, 0, 0, 0, 5, 6]
+
+
+def test_room_is_made_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    widened = Tables.widened
+
+    def noted(tables: Tables, rows: int, columns: int) -> Tables:
+        threads.append(threading.current_thread().name)
+        return widened(tables, rows, columns)
+
+    monkeypatch.setattr(Tables, "widened", noted)
+    with in_process(host_app()) as service:
+        put(service, "roomy", {"req_to_token": [], "rows": 1000, "columns": 1000})
+        assert service.get("/pools/roomy").json()["bytes"] == 4 * 10**6
+    assert threads == ["kv-plan-device_0"]
 
 
 def test_a_replaced_pool_may_have_other_tables_of_other_shapes(service: InProcess) -> None:
