@@ -13,6 +13,9 @@ from service.plan.tables import Tables
 from service.plan.transfer import Workspace
 from service.plan.update import TablesUpdate, apply_update, cells_before, judge_update
 
+MOST_POOLS = 1024
+"""However small they are: each takes memory that the budget does not see, and is looked at when another is used."""
+
 T = TypeVar("T")
 
 
@@ -63,7 +66,7 @@ def etag_of(pool: Pool) -> str:
 
 @dataclass(slots=True)
 class PoolStore:
-    """Pools within a budget of bytes; those used longest ago go first when it is exceeded."""
+    """Pools within a budget of bytes and ``MOST_POOLS``; those used longest ago go first when one is exceeded."""
 
     workspace: Workspace
     max_resident_bytes: int
@@ -94,7 +97,8 @@ class PoolStore:
     def put(self, name: str, tables: Tables, precondition: Precondition = ANY) -> tuple[Pool, bool]:
         """The new pool of that name with a copy of ``tables`` on the device, and whether there was none before.
 
-        Until it is complete the old one stays. Others are given up, longest unused first, to keep within the budget.
+        Until it is complete the old one stays. Others are given up, longest unused first, to keep within the budget
+        and ``MOST_POOLS``.
         Raises ``ServingRefusal`` if these tables alone exceed it.
         """
         old = self._pools.get(name)
@@ -105,7 +109,7 @@ class PoolStore:
         resident = tables.on(self.workspace.target.device)
         kept = {key: pool for key, pool in self._pools.items() if key != name}
         held = sum(pool.tables.resident_bytes for pool in kept.values())
-        while held + need > self.max_resident_bytes:
+        while held + need > self.max_resident_bytes or len(kept) >= MOST_POOLS:
             held -= kept.pop(next(iter(kept))).tables.resident_bytes
         pool = Pool(name, self._next_version(), resident)
         self._pools = kept | {name: pool}

@@ -12,6 +12,7 @@ from service.kernels.operands import ScatterOperands
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
 from service.plan.update import CellsUpdate, RowsUpdate, TablesUpdate
+from service.runtime import pools as pools_module
 from service.runtime.pools import ANY, Pool, PoolStore, Precondition, etag_of
 
 CPU = torch.device("cpu")
@@ -96,6 +97,16 @@ def test_as_many_pools_give_way_as_must(budget: int, left: list[str]) -> None:
     for name in "abcd":
         pools.put(name, tables())
     assert names(pools.snapshot()) == left
+
+
+def test_pools_that_take_no_room_give_way_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools_module, "MOST_POOLS", 3)
+    pools, nothing = store(0), Tables(torch.empty((0, 0), dtype=torch.int32))
+    for name in "abcd":
+        pools.put(name, nothing)
+    assert names(pools.snapshot()) == ["b", "c", "d"]
+    pools.put("b", nothing)
+    assert names(pools.snapshot()) == ["c", "d", "b"]
 
 
 def test_a_use_moves_a_pool_to_the_end_and_a_look_does_not() -> None:
