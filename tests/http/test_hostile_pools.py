@@ -31,7 +31,7 @@ OPERATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 EDGES = [-(2**63), -(2**63) - 1, 2**63 - 1, 2**63, 2**64, -(2**31) - 1, 2**31, 10**400, -1, 0, 1, 4, 5, 6]
 INTEGERS = st.one_of(st.sampled_from(EDGES), st.integers(-3, 16))
-EXAMPLES = 30
+EXAMPLES = 20
 LEAVES = st.one_of(INTEGERS, st.none(), st.booleans(), st.floats(), st.text(max_size=70))
 JUNK = st.one_of(
     LEAVES,

@@ -27,7 +27,7 @@ from tests.problems import require_problem
 from tests.running import PATIENCE_SECONDS, InProcess, host_app, in_process
 
 ROWS, COLUMNS, VALUES = 4, 6, 40
-CLIENTS, CALLS = 6, 30
+CLIENTS, CALLS = 6, 20
 LENS = {"req_to_verify_expected_tokens_valid_lens": [COLUMNS] * (ROWS - 1)}
 BATCH: dict[str, Any] = {
     "req_pool_indices": list(range(1, ROWS)),
