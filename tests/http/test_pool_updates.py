@@ -28,18 +28,18 @@ def scatter(service: InProcess, name: str, body: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("rows", "starts", "row_1", "row_3"),
+    ("rows", "starts", "rows_after"),
     [
-        ({1: [5, 6], 3: [7]}, None, [5, 6, 11, 2, 9], [7, 5, 10, 6, 12]),
-        ({3: [7], 1: [5, 6]}, [4, 2], [7, 3, 5, 6, 9], [13, 5, 10, 6, 7]),
-        ({1: [1, 2, 3, 4, 5, 6, 7]}, None, [1, 2, 3, 4, 5], SLOTS[3]),
-        ({1: [1, 2, 3], 3: [4, 5, 6]}, [4, 3], [7, 3, 11, 2, 1], [13, 5, 10, 4, 5]),
-        ({1: [1, 2], 3: [4]}, [5, 0], SLOTS[1], [4, 5, 10, 6, 12]),
-        ({1: [], 3: [4]}, [2, 1], SLOTS[1], [13, 4, 10, 6, 12]),
-        ({1: [], 3: []}, None, SLOTS[1], SLOTS[3]),
-        ({}, None, SLOTS[1], SLOTS[3]),
-        ({}, [], SLOTS[1], SLOTS[3]),
-        ({1: [-(2**31), 2**31 - 1]}, None, [-(2**31), 2**31 - 1, 11, 2, 9], SLOTS[3]),
+        ({1: [5, 6], 3: [7]}, None, ([5, 6, 11, 2, 9], [7, 5, 10, 6, 12])),
+        ({3: [7], 1: [5, 6]}, [4, 2], ([7, 3, 5, 6, 9], [13, 5, 10, 6, 7])),
+        ({1: [1, 2, 3, 4, 5, 6, 7]}, None, ([1, 2, 3, 4, 5], SLOTS[3])),
+        ({1: [1, 2, 3], 3: [4, 5, 6]}, [4, 3], ([7, 3, 11, 2, 1], [13, 5, 10, 4, 5])),
+        ({1: [1, 2], 3: [4]}, [5, 0], (SLOTS[1], [4, 5, 10, 6, 12])),
+        ({1: [], 3: [4]}, [2, 1], (SLOTS[1], [13, 4, 10, 6, 12])),
+        ({1: [], 3: []}, None, (SLOTS[1], SLOTS[3])),
+        ({}, None, (SLOTS[1], SLOTS[3])),
+        ({}, [], (SLOTS[1], SLOTS[3])),
+        ({1: [-(2**31), 2**31 - 1]}, None, ([-(2**31), 2**31 - 1, 11, 2, 9], SLOTS[3])),
     ],
 )
 @pytest.mark.parametrize("name", [TABLE, TOKEN_TABLE])
@@ -48,8 +48,7 @@ def test_segments_go_to_their_rows_and_nowhere_else(
     name: str,
     rows: dict[int, list[int]],
     starts: list[int] | None,
-    row_1: list[int],
-    row_3: list[int],
+    rows_after: tuple[list[int], list[int]],
 ) -> None:
     tables = {TABLE: SLOTS, TOKEN_TABLE: TOKENS, LUT_NAME: LUT} | {name: SLOTS}
     put(service, "segments", tables)
@@ -57,7 +56,7 @@ def test_segments_go_to_their_rows_and_nowhere_else(
     version = scatter(service, "segments", {name: rows_update(rows, starts)})
     answer = service.post("/plan", json=BATCH | {"pool": "segments", "use_full_to_swa_index_mapping": False}).json()
     seen = answer["verify_slot_indices" if name == TABLE else "verify_expected_tokens"]
-    assert seen == row_1 + SLOTS[2] + row_3
+    assert seen == rows_after[0] + SLOTS[2] + rows_after[1]
     assert answer["pool_version"] == version
     if before is not None:
         assert answer["verify_slot_indices"] == before.slots
