@@ -125,6 +125,13 @@ def test_what_never_ends_is_refused_before_twice_the_limit_is_read(
     assert [status for status, _ in wire.answers] == statuses
 
 
+def test_heads_and_trailers_are_not_added_up() -> None:
+    long = b"x: " + b"a" * (MAX_HEAD_BYTES * 2 // 3)
+    head, last_chunk = CHUNKED[:-2] + long + b"\r\n\r\n", b"0\r\n" + long
+    wire = asyncio.run(exchange(head, last_chunk, b"\r\n\r\n" + NEXT[:-2] + long, b"\r\n\r\n"))
+    assert [status for status, _ in wire.answers] == [200, 200]
+
+
 @pytest.mark.parametrize("path", [b"/a", b"/early"])
 def test_what_stands_between_chunks_is_not_added_up(path: bytes) -> None:
     count = MAX_HEAD_BYTES // len(b"1\r\n\r\n") + 1

@@ -192,7 +192,14 @@ def test_a_client_that_reads_again_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [b"", b"no http at all\r\n\r\n", b"GET /early HTTP/1.0\r\n\r\n", b"GET /early HTTP/1.1\r\n\r\n"]
+    "last",
+    [
+        b"",
+        b"no http at all\r\n\r\n",
+        b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz",
+        b"GET /early HTTP/1.0\r\n\r\n",
+        b"GET /early HTTP/1.1\r\n\r\n",
+    ],
 )
 def test_a_connection_that_is_closed_does_not_wait_for_its_client_for_ever(last: bytes) -> None:
     async def judge() -> None:
@@ -208,6 +215,23 @@ def test_a_connection_that_is_closed_does_not_wait_for_its_client_for_ever(last:
         await _leave(protocol)
 
     asyncio.run(asyncio.wait_for(judge(), PATIENCE_SECONDS))
+
+
+@pytest.mark.parametrize("reason", [None, ConnectionResetError()])
+def test_a_connection_that_has_ended_is_not_watched(reason: Exception | None) -> None:
+    async def judge() -> None:
+        wire = Wire(unsent=[4, 3, 2, 1])
+        protocol = connect(wire, EchoApp(), keep_alive_seconds=0)
+        protocol.pause_writing()
+        protocol.data_received(b"no http at all\r\n\r\n")
+        protocol.connection_lost(reason)
+        unsent = list(wire.unsent)
+        assert protocol.timeout_keep_alive_task is None
+        await settle()
+        assert wire.unsent == unsent
+        assert not wire.aborted
+
+    asyncio.run(judge())
 
 
 def test_an_answer_that_comes_after_the_end_waits_for_nobody() -> None:
