@@ -103,7 +103,8 @@ def _store_spans(
 ):  # fmt: skip
     """Write entries [first, stop), first < stop, of requests in any number of blocks."""
     block, before = _block_of(sums_ptr, blocks, first, BATCH_BLOCK)
-    while first < stop:
+    # Bounded by the blocks too, lest a batch that changes between the two launches keep this from ending.
+    while (first < stop) & (block < blocks):
         requests = block * BATCH_BLOCK + tl.arange(0, BATCH_BLOCK)
         _, _, long_lens = _read_requests(batch, requests)
         lens = long_lens.to(first.dtype)
