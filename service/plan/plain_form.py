@@ -1,4 +1,4 @@
-"""A quick yes to inputs and buffers of good form, one look at each. It words nothing: whatever it does not accept,
+"""A quick yes to inputs, and buffers, of good form, one look at each. It words nothing: whatever it does not accept,
 ``validate_form`` judges, and may well accept.
 """
 
@@ -42,6 +42,27 @@ def has_plain_form(inputs: PlanInputs, buffers: PlanBuffers) -> bool:
         and _are((buffers.seeds,), torch.int64, (requests,), device)
         and _tables_fit(inputs, device)
     )
+
+
+def has_plain_inputs(inputs: PlanInputs) -> bool:
+    """The same of inputs without buffers: a capacity may be left to its default, resident tables have been judged."""
+    batch = inputs.req_pool_indices
+    if type(batch) is not torch.Tensor:
+        return False
+    shape, device = batch.shape, batch.device
+    return (
+        _integers_fit(inputs)
+        and _optional_inputs_are_complete(inputs)
+        and _is_room_for(inputs.verify_capacity, 1)
+        and len(shape) == 1
+        and _is_room_for(inputs.write_req_capacity, max(shape[0], 1))
+        and _are(_vectors(inputs), torch.int64, shape, device)
+        and (inputs.resident or _tables_fit(inputs, device))
+    )
+
+
+def _is_room_for(capacity: object, least: int) -> bool:
+    return capacity is None or (type(capacity) is int and least <= capacity <= _LARGEST)
 
 
 def _integers_fit(inputs: PlanInputs) -> bool:

@@ -11,6 +11,7 @@ from service.kernels.host_backend import Entries, plan_on_host
 from service.kernels.host_batch import HostBatch, Ints, read_batch, under_window
 from service.kernels.operands import INT64_MAX
 from service.plan.inputs import PlanInputs
+from service.plan.plain_form import has_plain_inputs
 from service.plan.results import ResultLayout, lay_out, no_faults
 from service.plan.transfer import Workspace
 from service.plan.validate import validate_form, validate_values
@@ -58,7 +59,8 @@ def judge(inputs: PlanInputs, before: PlanJob | None = None) -> PlanJob:
     Raises ``InvalidInput`` (a ValueError) with the contract's message for the first rule that they break.
     """
     with within(*inputs.loc):
-        validate_form(inputs)
+        if not has_plain_inputs(inputs):
+            validate_form(inputs)
         batch = _batch_of(inputs, before)
         validate_values(inputs, batch)
     total = int(batch.verify_offsets[-1])

@@ -8,7 +8,7 @@ import torch
 
 from service.errors import InvalidInput
 from service.plan.inputs import PlanInputs
-from service.plan.plain_form import PlanBuffers, has_plain_form
+from service.plan.plain_form import PlanBuffers, has_plain_form, has_plain_inputs
 from service.plan.validate import validate_form
 from tests.plan.test_validate import ACCEPTED, RULES, good
 
@@ -37,12 +37,14 @@ def is_refused(inputs: PlanInputs) -> bool:
 def test_what_breaks_a_rule_of_form_is_not_accepted(change: dict[str, Any]) -> None:
     inputs = replace(good(), **change)
     assert has_plain_form(inputs, buffers_of(inputs)) is not is_refused(inputs)
+    assert has_plain_inputs(inputs) is not is_refused(inputs)
 
 
 @pytest.mark.parametrize("change", [*ACCEPTED, {}, {"swa_window_size": 0, "full_to_swa_index_mapping": None}], ids=str)
 def test_what_breaks_none_is_accepted(change: dict[str, Any]) -> None:
     inputs = replace(good(), **change)
     assert has_plain_form(inputs, buffers_of(inputs))
+    assert has_plain_inputs(inputs)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,42 @@ def test_what_is_unusual_is_left_to_the_rules(change: dict[str, Any]) -> None:
 def test_a_buffer_of_another_form_is_not_accepted(change: dict[str, Any]) -> None:
     inputs = good()
     assert not has_plain_form(inputs, replace(buffers_of(inputs), **change))
+
+
+def test_without_buffers_capacities_may_be_left_to_their_defaults() -> None:
+    assert has_plain_inputs(replace(good(), verify_capacity=None, write_req_capacity=None))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"req_pool_indices": [1, 2]},
+        {"req_pool_indices": torch.tensor([[1, 2]])},
+        {"write_req_capacity": 1},
+        {"write_req_capacity": 2.0},
+        {"verify_capacity": 2**63},
+        {"verify_capacity": True},
+    ],
+    ids=str,
+)
+def test_without_buffers_what_is_not_plain_is_left_to_the_rules(change: dict[str, Any]) -> None:
+    assert not has_plain_inputs(replace(good(), **change))
+
+
+def test_an_empty_batch_needs_room_for_one() -> None:
+    nothing = torch.empty(0, dtype=torch.int64)
+    empty = replace(
+        good(),
+        req_pool_indices=nothing,
+        prefix_lens=nothing,
+        extend_seq_lens=nothing,
+        req_to_verify_expected_tokens_valid_lens=nothing,
+    )
+    assert has_plain_inputs(replace(empty, write_req_capacity=1))
+    assert not has_plain_inputs(replace(empty, write_req_capacity=0))
+
+
+def test_resident_tables_are_not_looked_at_again() -> None:
+    elsewhere = torch.zeros((3, 8), dtype=INT32, device="meta")
+    assert has_plain_inputs(replace(good(), req_to_token=elsewhere, resident=True))
+    assert not has_plain_inputs(replace(good(), req_to_token=elsewhere))
