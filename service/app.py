@@ -70,6 +70,7 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
         version=version("kv-plan"),
         description=_DESCRIPTION,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked anew for each request, it is slow
         lifespan=lifespan,
     )
     plans, pools = plan_router(engine, operations), pool_router(engine, operations)

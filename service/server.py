@@ -77,6 +77,7 @@ def server_config(settings: Settings) -> uvicorn.Config:
         # By then every plan is answered or given up.
         timeout_graceful_shutdown=math.ceil(settings.body_timeout_seconds + settings.deadline_seconds),
         server_header=False,
+        proxy_headers=False,  # nothing here asks who the client is
     )
 
 

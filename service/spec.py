@@ -1,7 +1,7 @@
 """Owns the one table of the plan's fields: name, shape, dtype, default and meaning. Knows neither torch nor HTTP."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Dtype = Literal["int32", "int64"]
 
@@ -44,23 +44,26 @@ class ScalarSpec:
     default: int | None = None
     minimum: int | None = None
     """Smallest value that the plan accepts; None: whatever the dtype holds."""
+    required: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
 class TextSpec:
-    """One string that names something: its public name and what it means. Always optional."""
+    """One string that names something: its public name and what it means."""
 
     name: str
     sentence: str
+    required: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
 class FlagSpec:
-    """One boolean: its public name, what it means and its default. Always optional."""
+    """One boolean: its public name, what it means and its default."""
 
     name: str
     sentence: str
     default: bool
+    required: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class ObjectSpec:
 
 @dataclass(frozen=True, slots=True)
 class ObjectsSpec:
-    """Objects of one kind under names that the caller chooses, in the caller's order. Always required, at least one.
+    """Objects of one kind under names that the caller chooses, in the caller's order. At least one.
 
     A name is made of up to 64 letters, digits, `_`, `.` and `-`, and begins with a letter.
     """
@@ -85,6 +88,7 @@ class ObjectsSpec:
     sentence: str
     most: int
     """Most objects that there may be."""
+    required: ClassVar[bool] = True
 
 
 FieldSpec = TensorSpec | ScalarSpec | TextSpec | FlagSpec | ObjectSpec | ObjectsSpec

@@ -12,9 +12,6 @@ from service.http.problems import problem_response
 from service.http.raw import RawRoute
 from service.http.request_id import request_id_of
 
-_TRACED = "fastapi.telemetry"
-"""In the scope of a request that the framework traces; its router then names the route in the trace."""
-
 
 class DirectMiddleware:
     """Takes requests that match a raw route in method and path to its endpoint, and leaves all others to ``app``.
@@ -33,7 +30,7 @@ class DirectMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
-        route = self._route_of(scope) if scope["type"] == "http" and _TRACED not in scope else None
+        route = self._route_of(scope) if scope["type"] == "http" else None
         if route is None:
             await self._app(scope, receive, send)
             return

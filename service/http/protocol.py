@@ -7,6 +7,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.errors import Refusal, refusal
 from service.http.problems import problem_response, status_of
+from service.http.raw import BODY_AT_HAND
 from service.http.request_id import new_request_id
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -103,6 +104,7 @@ class ProblemProtocol(HttpToolsProtocol):
             return
         self._in_head = True
         self._head_bytes = 0
+        self.scope[BODY_AT_HAND] = True  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

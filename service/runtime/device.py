@@ -55,10 +55,15 @@ def refusing_out_of_memory(device: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # On the CPU torch raises a bare RuntimeError.
-        if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
-            raise refusal("out-of-memory", device=device) from error
+        refuse_out_of_memory(error, device)
         raise
+
+
+def refuse_out_of_memory(error: Exception, device: str) -> None:
+    """Raise the refusal that says so if ``error`` is an allocation that failed."""
+    # On the CPU torch raises a bare RuntimeError.
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        raise refusal("out-of-memory", device=device) from error
 
 
 def versions() -> dict[str, str]:

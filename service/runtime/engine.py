@@ -6,14 +6,13 @@ What is decoded, done and encoded is an ``Operation``; the engine knows only whe
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from service.errors import refusal
-from service.runtime.device import refusing_out_of_memory
+from service.runtime.device import refuse_out_of_memory
 from service.spec import FieldSpec
 from service.wire.json_body import decode_json_body
 from service.wire.small_body import decode_small_body
@@ -57,11 +56,12 @@ class Operation(Generic[Q, R]):
 
 @dataclass(slots=True)
 class Answer(Generic[R]):
-    """An encoded result, and how long each stage took in seconds, in the order of the stages."""
+    """An encoded result, and how long each stage took."""
 
     result: R
     content: bytes = b""
-    stage_seconds: dict[str, float] = field(default_factory=dict)
+    stage_seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """To decode, to wait for the device, to compute, to encode."""
 
 
 class Engine:
@@ -91,15 +91,21 @@ class Engine:
         self._decoders.shutdown(cancel_futures=True)
         self._encoders.shutdown(cancel_futures=True)
 
-    async def perform(self, operation: Operation[Q, R], read_body: Callable[[], Awaitable[bytes]]) -> Answer[R]:
-        """The answer of an operation to a JSON body.
+    async def perform(
+        self, operation: Operation[Q, R], read_body: Callable[[], Awaitable[bytes]], *, at_hand: bool = False
+    ) -> Answer[R]:
+        """The answer of an operation to a JSON body, which has arrived if it is ``at_hand``.
 
         The body is read only once the request is admitted. Raises ``InvalidInput`` for a body that breaks a rule of the
         plan, and ``ServingRefusal`` for one that is malformed, late, over a limit, over the queue or over the deadline,
         or finds no memory.
         """
-        with self._admission():
-            body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
+        self._admit()
+        try:
+            if at_hand:
+                body = await read_body()
+            else:
+                body = await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
             began = time.perf_counter()
             query = self._plain_query(operation, body)
             if query is not None and self._needs_no_thread(operation, query):
@@ -112,27 +118,32 @@ class Engine:
                 "deadline-exceeded",
                 lambda: self._answer_over_threads(operation, body, query, began),
             )
+        except (MemoryError, RuntimeError) as error:
+            refuse_out_of_memory(error, self._options.device)
+            raise
+        finally:
+            self._admitted -= 1
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """What ``work``, which needs no body, returns on the device thread. Refused as ``perform`` is."""
-        with self._admission():
+        self._admit()
+        try:
             return await _within(
                 self._options.deadline_seconds,
                 "deadline-exceeded",
                 lambda: asyncio.wrap_future(self._submit(work)),
             )
+        except (MemoryError, RuntimeError) as error:
+            refuse_out_of_memory(error, self._options.device)
+            raise
+        finally:
+            self._admitted -= 1
 
-    @contextmanager
-    def _admission(self) -> Iterator[None]:
+    def _admit(self) -> None:
         limit = self._options.max_queued_requests
         if self._admitted >= limit:
             raise refusal("queue-full", limit=limit)
         self._admitted += 1
-        try:
-            with refusing_out_of_memory(self._options.device):
-                yield
-        finally:
-            self._admitted -= 1
 
     def _plain_query(self, operation: Operation[Q, R], body: bytes) -> Q | None:
         """What a small body asks if that is plain to see."""
@@ -186,12 +197,7 @@ def _answer(operation: Operation[Q, R], result: R, times: tuple[float, float, fl
     """The encoded result; ``times`` are when decoding began and ended, computing began and ended, encoding began."""
     content = operation.encode(result)
     began, decoded, started, ended, returned = times
-    stages = {
-        "decode": decoded - began,
-        "queue": started - decoded,
-        "compute": ended - started,
-        "encode": time.perf_counter() - returned,
-    }
+    stages = (decoded - began, started - decoded, ended - started, time.perf_counter() - returned)
     return Answer(result, content, stages)
 
 

@@ -25,6 +25,7 @@ from service.runtime.queries import (
     step_query,
     tables_query,
 )
+from service.runtime.quick_plans import quick_plan
 from service.wire.json_answer import encode_json
 
 Compute = Callable[[Sequence[PlanInputs], bool], list[Plan]]
@@ -39,16 +40,14 @@ _QUICK_ENTRIES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plans of one request, by group if it has groups, and the version of the pool they were made over, if any."""
+    """The fields of the plans of one request, by group if it has groups."""
 
-    plans: list[Plan]
+    plans: list[dict[str, object]]
     groups: tuple[str, ...] = ()
     pool_version: int | None = None
-
-    @property
-    def elements(self) -> int:
-        """About how many numbers there are to encode."""
-        return sum(map(_elements, self.plans))
+    """Version of the pool that they were made over, if any."""
+    elements: int = 0
+    """About how many numbers there are to encode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +97,14 @@ class Operations:
         """POST /pools/{name}/step."""
 
         def run(query: StepQuery) -> Stepped:
-            def plan(pool: Pool) -> Planned:
-                return Planned(self.compute(query.plan.inputs(pool.tables), True), pool_version=pool.version)
-
-            return Stepped(*self.pools.change(name, query.update, precondition.at(query.pool_version), plan))
+            return Stepped(
+                *self.pools.change(
+                    name,
+                    query.update,
+                    precondition.at(query.pool_version),
+                    lambda pool: self._planned(query.plan, pool, with_entries=True),
+                )
+            )
 
         return Operation(
             fields=STEP_BODY,
@@ -156,10 +159,10 @@ class Operations:
     ) -> Operation[PlanQuery, Planned]:
         def run(query: PlanQuery) -> Planned:
             if query.pool is None:
-                return Planned(self.compute(query.inputs(), with_entries), query.groups)
+                return self._planned(query, None, with_entries=with_entries)
             self.require_one_worker()
             pool = self.pools.use(query.pool, Precondition(version=query.pool_version))
-            return Planned(self.compute(query.inputs(pool.tables), with_entries), query.groups, pool.version)
+            return self._planned(query, pool, with_entries=with_entries)
 
         return Operation(
             fields=fields,
@@ -170,6 +173,14 @@ class Operations:
             is_quick=self._is_quick,
         )
 
+    def _planned(self, query: PlanQuery, pool: Pool | None, *, with_entries: bool) -> Planned:
+        tables, version, on_host = (None, None, None) if pool is None else (pool.tables, pool.version, pool.on_host)
+        fields = quick_plan(query, on_host, self.limits, with_entries=with_entries) if self.quick else None
+        if fields is not None:
+            return Planned([fields], pool_version=version)
+        plans = self.compute(query.inputs(tables), with_entries)
+        return Planned(list(map(plan_fields, plans)), query.groups, version, sum(map(_elements, plans)))
+
     def _is_quick(self, query: PlanQuery) -> bool:
         return self.quick and query.most_entries <= _QUICK_ENTRIES
 
@@ -177,9 +188,9 @@ class Operations:
         version = {} if planned.pool_version is None else {"pool_version": planned.pool_version}
         signed: dict[str, object] = {**self.signature, **version}
         if not planned.groups:
-            return encode_json(plan_fields(planned.plans[0]) | signed)
+            return encode_json(planned.plans[0] | signed)
         groups = b",".join(
-            orjson.dumps(name) + b":" + encode_json(plan_fields(plan))
+            orjson.dumps(name) + b":" + encode_json(plan)
             for name, plan in zip(planned.groups, planned.plans, strict=True)
         )
         return b'{"groups":{' + groups + b"}," + encode_json(signed)[1:]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from service.errors import refusal
+from service.plan.few_requests import HostTables, host_tables
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
 from service.plan.update import TablesUpdate, apply_update, cells_before, judge_update
@@ -26,6 +27,8 @@ class Pool:
     name: str
     version: int
     tables: Tables
+    on_host: HostTables | None = None
+    """The memory of the tables as arrays, where it is the host's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class PoolStore:
         held = sum(pool.tables.resident_bytes for pool in kept.values())
         while held + need > self.max_resident_bytes or len(kept) >= MOST_POOLS:
             held -= kept.pop(next(iter(kept))).tables.resident_bytes
-        pool = Pool(name, self._next_version(), resident)
+        pool = Pool(name, self._next_version(), resident, host_tables(resident))
         self._pools = kept | {name: pool}
         return pool, old is None
 

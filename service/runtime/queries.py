@@ -23,6 +23,7 @@ from service.bodies import (
     USE_TOKENS,
 )
 from service.errors import refusal, within
+from service.kernels.host_batch import Ints, largest
 from service.plan.inputs import PlanInputs
 from service.plan.tables import Tables
 from service.plan.update import CellsUpdate, RowsUpdate, TablesUpdate
@@ -172,7 +173,8 @@ def _tensor(value: Any) -> Any:
 
 
 def _most_entries(fields: Fields) -> int:
-    longest = int(fields[PREFIX_LENS.name].max(initial=0))
+    prefix_lens: Ints = fields[PREFIX_LENS.name]
+    longest = largest(prefix_lens.reshape(-1)) if prefix_lens.size else 0
     window: int = fields.get(SWA_WINDOW_SIZE.name, 0)
     requests: int = fields[REQ_POOL_INDICES.name].size
     return requests * max(min(longest, window) if window > 0 else longest, 1)

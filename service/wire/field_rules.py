@@ -25,9 +25,7 @@ _OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 def is_required(field: FieldSpec, given: Container[str]) -> bool:
     """Whether an object that has the names ``given`` must have ``field`` among them, and no null for it."""
-    if isinstance(field, TensorSpec):
-        return field.required and field.required_unless not in given
-    return isinstance(field, ObjectsSpec) or (isinstance(field, ObjectSpec) and field.required)
+    return field.required and not (isinstance(field, TensorSpec) and field.required_unless in given)
 
 
 def is_object_name(name: str) -> bool:

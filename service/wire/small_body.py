@@ -62,7 +62,7 @@ def _members(members: object, fields: Sequence[FieldSpec], words: list[str]) -> 
                 decoded[field.name] = _value(value, field, words)
                 continue
             words.append("null")
-        if is_required(field, members):
+        if field.required and is_required(field, members):
             raise ValueError("a field is missing")
     if known < len(members):
         raise ValueError("a name is unknown")

@@ -192,9 +192,11 @@ def test_nothing_is_computed_beside_work_that_the_device_thread_has() -> None:
         begun.set()
         assert let.wait(PATIENCE_SECONDS)
 
-    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    quick = _plans(quick=True)
+
+    def run(query: PlanQuery) -> Planned:
         threads.append(_thread())
-        return compute_right(inputs, with_entries)
+        return quick.run(query)
 
     async def ask(engine: Engine, plans: Plans) -> None:
         holding = asyncio.create_task(engine.run(held))
@@ -211,16 +213,16 @@ def test_nothing_is_computed_beside_work_that_the_device_thread_has() -> None:
     engine = _engine()
     engine.start()
     try:
-        asyncio.run(ask(engine, _plans(compute, quick=True)))
+        asyncio.run(ask(engine, replace(quick, run=run)))
     finally:
         engine.close()
     assert threads == ["kv-plan-device", "MainThread"]
 
 
-def test_an_answer_has_the_time_of_every_stage_in_order() -> None:
+def test_an_answer_has_the_time_of_every_stage() -> None:
     (answer,) = _answers(_engine(), _plans(), BODY)
-    assert list(answer.stage_seconds) == ["decode", "queue", "compute", "encode"]
-    assert all(seconds >= 0 for seconds in answer.stage_seconds.values())
+    assert len(answer.stage_seconds) == 4
+    assert all(seconds >= 0 for seconds in answer.stage_seconds)
     assert orjson.loads(answer.content)["verify_slot_indices"] == [5, 6]
 
 
