@@ -28,7 +28,7 @@ MOST_GROUPS = 16
 
 POOL = TextSpec("pool", "Name of a resident pool, whose tables take the place of those of the body.")
 POOL_VERSION = ScalarSpec(
-    "pool_version", "int64", "Version that the pool must be at, else the answer is 409. Default: any.", minimum=0
+    "pool_version", "int64", "Version that the pool must be at, else the answer is 409. Default: any."
 )
 USE_LUT = FlagSpec(
     f"use_{FULL_TO_SWA_INDEX_MAPPING.name}",

@@ -28,6 +28,9 @@ def _cells(*indices: int) -> dict[str, Any]:
 
 
 POOL_SITUATIONS: dict[str, Callable[[], None]] = {
+    "below-minimum": lambda: _provoke_at_pool(
+        "below-minimum", ("PUT", "/pools/b"), {"req_to_token": [], "columns": -1}
+    ),
     "pool-not-found": lambda: _provoke_at_pool("pool-not-found", ("GET", "/pools/b")),
     "pool-name-invalid": lambda: _provoke_at_pool("pool-name-invalid", ("GET", "/pools/-b")),
     "pool-version-conflict": lambda: _provoke_at_pool(

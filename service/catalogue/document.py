@@ -4,6 +4,17 @@ from service.catalogue.entry import ErrorEntry, Example
 
 DOCUMENT_ERRORS: tuple[ErrorEntry, ...] = (
     ErrorEntry(
+        code="below-minimum",
+        title="An integer is below its minimum",
+        template="kv-canary: {name} must be >= {minimum}, got {value}",
+        meaning="The field counts something, and there cannot be less than its minimum of that.",
+        trigger="rows or columns of a pool is negative.",
+        situations=("A difference of two sizes was sent.",),
+        remedies=("Send 0, or leave the field out.",),
+        example=Example(before='{"req_to_token": [], "rows": -1}', after='{"req_to_token": [], "rows": 0}'),
+        related=("value-does-not-fit", "not-an-integer"),
+    ),
+    ErrorEntry(
         code="value-does-not-fit",
         title="An integer is outside its field's range",
         template="kv-canary: {place} value {value} does not fit torch.{dtype}",

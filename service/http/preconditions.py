@@ -10,19 +10,20 @@ _TAG = re.compile(r'(W/)?("[^"]*")')
 
 
 def precondition_of(headers: Headers) -> Precondition:
-    """What If-Match and If-None-Match require of a pool. A weak or malformed tag matches nothing."""
-    if_match = headers.getlist("if-match")
+    """What If-Match and If-None-Match require of a pool. A malformed tag matches nothing, a weak one not If-Match."""
+    if_match = ", ".join(headers.getlist("if-match"))
     return Precondition(
-        etags=_strong_tags(", ".join(if_match)) if if_match else None,
-        absent=headers.get("if-none-match", "").strip() == "*",
+        etags=_tags(if_match, weak_too=False) if "if-match" in headers else None,
+        other_etags=_tags(", ".join(headers.getlist("if-none-match")), weak_too=True),
     )
 
 
 def is_unchanged(headers: Headers, etag: str) -> bool:
     """Whether the caller of a GET says it has what ``etag`` stands for."""
-    if_none_match = ", ".join(headers.getlist("if-none-match"))
-    return if_none_match.strip() == "*" or any(etag == tag for _, tag in _TAG.findall(if_none_match))
+    return bool(_tags(", ".join(headers.getlist("if-none-match")), weak_too=True) & {"*", etag})
 
 
-def _strong_tags(header: str) -> frozenset[str]:
-    return frozenset({"*"} if header.strip() == "*" else (tag for weak, tag in _TAG.findall(header) if not weak))
+def _tags(header: str, *, weak_too: bool) -> frozenset[str]:
+    if header.strip() == "*":
+        return frozenset({"*"})
+    return frozenset(tag for weak, tag in _TAG.findall(header) if weak_too or not weak)

@@ -19,8 +19,8 @@ class Problem(BaseModel):
     request_id: str = Field(description="Id of the request, also in the x-request-id header.")
     loc: list[str] | None = Field(
         default=None,
-        description="Names of the objects in the body, from the outermost, inside which the fault is; left out when it "
-        "is in none.",
+        description="Names of the objects in the body, from the outermost, inside which the fault is, or for whose "
+        "plan it was found; left out when there is none.",
     )
 
 

@@ -15,7 +15,10 @@ from service.plan.inputs import PlanInputs
 from service.plan.plain_form import PlanBuffers, has_plain_form
 from service.plan.planner import slot_outside_lut
 from service.plan.reference import plan_reference
+from service.plan.require import require_tensor
 from service.plan.validate import DEFAULT_CALLER, Buffer, validate_form, validate_values
+
+_SEEDS = "write_plan_out.write_seed_slot_indices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,7 @@ def launch_canary_plan_kernels(
         swa_window_size=swa_window_size,
         full_to_swa_index_mapping=full_to_swa_index_mapping,
         verify_capacity=verify_capacity,
-        write_req_capacity=write_plan_out.write_seed_slot_indices.numel(),
+        write_req_capacity=_room_of(write_plan_out.write_seed_slot_indices, _SEEDS),
         req_to_verify_expected_tokens=req_to_verify_expected_tokens,
         req_to_verify_expected_tokens_valid_lens=req_to_verify_expected_tokens_valid_lens,
         kv_token_id_vs_position_offset=kv_token_id_vs_position_offset,
@@ -168,7 +171,7 @@ def launch_canary_plan_kernels_torch_reference(
         swa_window_size=swa_window_size,
         full_to_swa_index_mapping=full_to_swa_index_mapping,
         verify_capacity=verify_capacity,
-        write_req_capacity=write_plan_out.write_seed_slot_indices.numel(),
+        write_req_capacity=_room_of(write_plan_out.write_seed_slot_indices, _SEEDS),
         req_to_verify_expected_tokens=req_to_verify_expected_tokens,
         req_to_verify_expected_tokens_valid_lens=req_to_verify_expected_tokens_valid_lens,
         kv_token_id_vs_position_offset=kv_token_id_vs_position_offset,
@@ -177,8 +180,15 @@ def launch_canary_plan_kernels_torch_reference(
     _fill_from_reference(inputs.on_host(), verify_plan_out, write_plan_out)
 
 
+def _room_of(buffer: torch.Tensor, name: str) -> int:
+    """How many elements a buffer has room for; refused if it is no tensor."""
+    require_tensor(buffer, name)
+    return buffer.numel()
+
+
 def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
-    capacity, requests = verify.verify_slot_indices.numel(), write.write_seed_slot_indices.numel()
+    capacity = _room_of(verify.verify_slot_indices, "verify_plan_out.verify_slot_indices")
+    requests = _room_of(write.write_seed_slot_indices, _SEEDS)
     int64, int32 = torch.int64, torch.int32
     return [
         Buffer(verify.verify_slot_indices, "verify_plan_out.verify_slot_indices", int64, capacity),
@@ -188,7 +198,7 @@ def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
         Buffer(verify.verify_num_valid, "verify_plan_out.verify_num_valid", int32, 1),
         Buffer(verify.enable, "verify_plan_out.enable", int32, 1),
         Buffer(write.write_offsets, "write_plan_out.write_offsets", int64, requests + 1),
-        Buffer(write.write_seed_slot_indices, "write_plan_out.write_seed_slot_indices", int64, requests),
+        Buffer(write.write_seed_slot_indices, _SEEDS, int64, requests),
         Buffer(write.write_num_valid_reqs, "write_plan_out.write_num_valid_reqs", int32, 1),
     ]
 

@@ -60,6 +60,11 @@ class TablesUpdate:
     """Where in a request it stands."""
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no table is named."""
+        return not self.rows and self.cells is None
+
+    @property
     def elements(self) -> int:
         """About how much there is to do: cells that are written, and segments that are cut."""
         cells = 0 if self.cells is None else self.cells.indices.numel()

@@ -44,13 +44,13 @@ def validate_form(inputs: PlanInputs, *, caller: str = DEFAULT_CALLER, buffers: 
     Raises ``InvalidInput`` (a ValueError).
     """
     tensors = inputs.tensors()
-    for tensor, spec in tensors:
-        require_tensor(tensor, spec.name)
+    named = [(tensor, spec.name) for tensor, spec in tensors] + [(buffer.tensor, buffer.name) for buffer in buffers]
+    for tensor, name in named:
+        require_tensor(tensor, name)
     for value, scalar in inputs.scalars():
         require_integer(value, scalar.name, scalar.dtype)
     _validate_presence(inputs, caller)
     _validate_capacities(inputs, caller, buffers)
-    named = [(tensor, spec.name) for tensor, spec in tensors] + [(buffer.tensor, buffer.name) for buffer in buffers]
     for tensor, name in named:
         require_contiguous(tensor, name)
     for tensor, spec in tensors:

@@ -1,6 +1,5 @@
 """Between the wire and the planner: a JSON body becomes plan inputs, a plan becomes a JSON answer."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +9,6 @@ from service.plan.planner import Plan
 from service.spec import PLAN_INPUTS
 from service.wire.json_answer import encode_json
 from service.wire.json_body import decode_json_body
-from service.wire.small_body import decode_small_body
 
 
 def decode_plan_inputs(body: bytes) -> PlanInputs:
@@ -18,19 +16,7 @@ def decode_plan_inputs(body: bytes) -> PlanInputs:
 
     Raises ``InvalidInput`` or ``ServingRefusal`` for a body that no field can hold.
     """
-    return _plan_inputs(decode_json_body(body, PLAN_INPUTS))
-
-
-def decode_plain_plan_inputs(body: bytes) -> PlanInputs | None:
-    """The same for a body that is plainly right, None for one that only ``decode_plan_inputs`` can judge.
-
-    Takes about as long as the body's size suggests, whatever it holds.
-    """
-    decoded = decode_small_body(body, PLAN_INPUTS)
-    return None if decoded is None else _plan_inputs(decoded)
-
-
-def _plan_inputs(decoded: Mapping[str, Any]) -> PlanInputs:
+    decoded = decode_json_body(body, PLAN_INPUTS)
     fields: dict[str, Any] = {
         name: value if isinstance(value, int) else torch.from_numpy(value) for name, value in decoded.items()
     }

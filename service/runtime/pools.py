@@ -37,8 +37,8 @@ class Precondition:
 
     etags: frozenset[str] | None = None
     """The pool must exist, at a version whose entity tag is among these (``*``: any)."""
-    absent: bool = False
-    """There must be no such pool."""
+    other_etags: frozenset[str] = frozenset()
+    """There must be no such pool, or only at a version whose entity tag is not among these (``*``: any)."""
     version: int | None = None
     """The pool must be at this version."""
 
@@ -51,7 +51,7 @@ class Precondition:
         have = "absent" if pool is None else f"at version {pool.version}"
         if self.etags is not None and (pool is None or not self.etags & {"*", etag_of(pool)}):
             raise refusal("pool-precondition-failed", name=name, have=have, header="If-Match")
-        if self.absent and pool is not None:
+        if pool is not None and self.other_etags & {"*", etag_of(pool)}:
             raise refusal("pool-precondition-failed", name=name, have=have, header="If-None-Match")
         if pool is None:
             return
@@ -123,6 +123,8 @@ class PoolStore:
     ) -> tuple[Pool, T]:
         """The pool after ``update``, and what ``then`` makes of it. If either is refused, nothing has changed."""
         pool = self.use(name, precondition)
+        if update.is_empty:
+            return pool, then(pool)
         judge_update(update, pool.tables)
         before = cells_before(update, pool.tables)
         changed = replace(pool, version=self._next_version())

@@ -116,6 +116,9 @@ def groups_query(fields: Fields) -> PlanQuery:
 def tables_query(fields: Fields) -> tuple[Tables, int, int]:
     """The tables that PUT /pools/{pool} is given, and the rows and columns that they shall have at least."""
     tables = Tables(**{name: torch.from_numpy(fields[name]) for name in _TABLES if name in fields})
+    for spec in (ROWS, COLUMNS):
+        if fields.get(spec.name, 0) < 0:
+            raise refusal("below-minimum", name=spec.name, minimum=spec.minimum, value=fields[spec.name])
     tables.validate()
     return tables, fields.get(ROWS.name, 0), fields.get(COLUMNS.name, 0)
 
@@ -123,7 +126,7 @@ def tables_query(fields: Fields) -> tuple[Tables, int, int]:
 def scatter_query(fields: Fields) -> ScatterQuery:
     """What POST /pools/{pool}/scatter is asked. Raises ``ServingRefusal`` if that is nothing."""
     update = _tables_update(fields)
-    if not update.rows and update.cells is None:
+    if update.is_empty:
         raise refusal("nothing-to-scatter")
     return ScatterQuery(update, fields.get(POOL_VERSION.name))
 

@@ -85,7 +85,9 @@ def _small_app() -> FastAPI:
 def test_both_ways_to_a_raw_route_give_the_same_answer(path: str, body: bytes) -> None:
     direct = _answer(host_app(), _scope(path=path), body)
     framework = host_app()
-    framework.user_middleware = [layer for layer in framework.user_middleware if str(layer.cls) != str(DirectMiddleware)]
+    framework.user_middleware = [
+        layer for layer in framework.user_middleware if str(layer.cls) != str(DirectMiddleware)
+    ]
     assert direct == _answer(framework, _scope(path=path), body)
     assert direct[0] == (200 if body == GOOD else 400 if body == b"" else 422)
 

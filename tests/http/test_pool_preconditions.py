@@ -84,8 +84,18 @@ def test_several_lines_of_if_match_are_one_list() -> None:
 
 def test_headers_that_are_not_there_require_nothing() -> None:
     assert precondition_of(Headers({})) == ANY
-    assert precondition_of(Headers({"if-none-match": '"1"'})) == ANY
+    assert precondition_of(Headers({"if-none-match": "1"})) == ANY
     assert not is_unchanged(Headers({}), '"1"')
+
+
+def test_if_none_match_keeps_a_version_that_is_named(service: InProcess) -> None:
+    put(service, "named")
+    before = contents(service, "named")
+    for tag in (f'"{before.version}"', f'"1", W/"{before.version}"'):
+        status, problem = call(service, CHANGES[0], "named", if_none_match=tag)
+        assert (status, (problem or {}).get("code")) == (412, "pool-precondition-failed")
+    assert contents(service, "named") == before
+    assert call(service, CHANGES[0], "named", if_none_match='"1"')[0] == 200
 
 
 def test_if_none_match_lets_a_pool_be_created_once(service: InProcess) -> None:

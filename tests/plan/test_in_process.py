@@ -99,7 +99,7 @@ def test_a_reused_buffer_has_no_offsets_of_a_larger_batch_left(kernel_device: to
 def refused(inputs: PlanInputs, buffers: tuple[VerifyPlan, WritePlan], launch: Launch, **changes: Any) -> str:
     """The message of a launch that must be refused, and must leave the buffers as they were."""
     held = [getattr(plan, field.name) for plan in buffers for field in fields(plan)]
-    held = [tensor for tensor in held if tensor.device == CPU]
+    held = [tensor for tensor in held if isinstance(tensor, torch.Tensor) and tensor.device == CPU]
     before = [tensor.clone() for tensor in held]
     keywords = {"verify_capacity": buffers[0].verify_slot_indices.shape[0], **arguments(inputs, torch.device("cpu"))}
     with pytest.raises(ValueError, match="kv-canary: ") as raised:
@@ -157,7 +157,7 @@ LUT = "full_to_swa_index_mapping"
 
 
 def test_a_buffer_of_the_wrong_form_is_named() -> None:
-    def message(**changes: torch.Tensor) -> str:
+    def message(**changes: Any) -> str:
         verify, write = poisoned(9, 2, CPU)
         parts = {field.name: getattr(plan, field.name) for plan in (verify, write) for field in fields(plan)} | changes
         verify = VerifyPlan(**{field.name: parts[field.name] for field in fields(VerifyPlan)})
@@ -165,6 +165,11 @@ def test_a_buffer_of_the_wrong_form_is_named() -> None:
         return refused(BATCH, (verify, write), launch_canary_plan_kernels)
 
     int64 = torch.int64
+    for name, plan in (("verify_num_valid", "verify"), ("verify_slot_indices", "verify"), ("write_offsets", "write")):
+        assert message(**{name: [1]}) == f"kv-canary: {plan}_plan_out.{name} must be a tensor, got list"
+    assert message(write_seed_slot_indices=None) == (
+        "kv-canary: write_plan_out.write_seed_slot_indices must be a tensor, got NoneType"
+    )
     assert message(verify_expected_tokens=torch.zeros(8, dtype=int64)) == (
         "kv-canary: verify_plan_out.verify_expected_tokens length must be 9, got 8"
     )

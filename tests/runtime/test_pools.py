@@ -83,7 +83,7 @@ def test_a_put_is_judged_before_it_takes_any_room() -> None:
     pools = store(BYTES)
     kept, _ = pools.put("a", tables())
     with pytest.raises(Refusal) as raised:
-        pools.put("a", tables(5), Precondition(absent=True))
+        pools.put("a", tables(5), Precondition(other_etags=frozenset({"*"})))
     assert code_of(raised) == "pool-precondition-failed"
     with pytest.raises(Refusal) as raised:
         pools.put("a", tables().widened(4, 2))
@@ -217,8 +217,8 @@ POOL = Pool("a", 7, tables())
         (Precondition(etags=frozenset({'"6"', '"7"'})), True, False),
         (Precondition(etags=frozenset({'"6"'})), False, False),
         (Precondition(etags=frozenset()), False, False),
-        (Precondition(absent=True), False, True),
-        (Precondition(etags=frozenset({"*"}), absent=True), False, False),
+        (Precondition(other_etags=frozenset({"*"})), False, True),
+        (Precondition(etags=frozenset({"*"}), other_etags=frozenset({"*"})), False, False),
         (Precondition(version=7), True, True),
         (Precondition(version=8), False, True),
         (Precondition(version=8).at(None), False, True),
