@@ -165,7 +165,7 @@ def test_a_buffer_of_the_wrong_form_is_named() -> None:
         return refused(BATCH, (verify, write), launch_canary_plan_kernels)
 
     int64 = torch.int64
-    for name, plan in (("verify_num_valid", "verify"), ("verify_slot_indices", "verify"), ("write_offsets", "write")):
+    for name, plan in (("verify_num_valid", "verify"), ("write_offsets", "write")):
         assert message(**{name: [1]}) == f"kv-canary: {plan}_plan_out.{name} must be a tensor, got list"
     assert message(write_seed_slot_indices=None) == (
         "kv-canary: write_plan_out.write_seed_slot_indices must be a tensor, got NoneType"
