@@ -99,19 +99,25 @@ class FewRequests:
         expected: list[int] = []
         positions: list[int] = []
         prev_slots: list[int] = []
+        table, has_tokens = self.tables.slots, self.tables.tokens is not None
         for r in requests:
             first, prefix = self.firsts[r], self.prefixes[r]
             if first == prefix:
                 continue
-            # From the predecessor of the first position on; at position 0 there is none.
-            cells = self._translated(self.tables.slots[self.rows[r], max(first - 1, 0) : prefix].tolist())
-            slots += cells if first == 0 else cells[1:]
-            prev_slots += [NO_SLOT, *cells[:-1]] if first == 0 else cells[:-1]
+            if first:
+                cells = self._translated(table[self.rows[r], first - 1 : prefix].tolist())
+                slots += cells[1:]
+            else:
+                cells = self._translated(table[self.rows[r], :prefix].tolist())
+                slots += cells
+                prev_slots.append(NO_SLOT)
+            prev_slots += cells[:-1]
             positions += range(first, prefix)
-            expected += self._tokens(r)
+            if has_tokens:
+                expected += self._tokens(r)
         return {
             "verify_slot_indices": slots,
-            "verify_expected_tokens": expected,
+            "verify_expected_tokens": expected or [NO_TOKEN] * len(slots),
             "verify_expected_positions": positions,
             "verify_prev_slot_indices": prev_slots,
         }
