@@ -28,7 +28,7 @@ class Variant:
         """Enqueue ``programs`` programs on the current stream of the device, which must be the current one."""
         runtime, compiled = knobs.runtime, self.compiled
         if compiled is None or _is_heard(runtime.launch_enter_hook) or _is_heard(runtime.launch_exit_hook):
-            self.kernel[(programs,)](*pointers, *sizes, **self.constants._asdict())
+            self.kernel[(programs,)](*pointers, *sizes, **self.constants._asdict(), **_options(self.constants))
             return
         addresses = [tensor.data_ptr() for tensor in pointers]
         stream = driver.active.get_current_stream(self.device_index)
@@ -41,6 +41,7 @@ class Launcher:
     """The variants of one kernel, which takes pointers, then sizes, then constants.
 
     The constants alone decide how it is compiled.
+    WAITS: it may begin before the kernel ahead of it has ended, and waits for that by itself.
     """
 
     kernel: Any
@@ -62,11 +63,17 @@ class Launcher:
         ``device`` must be the current one.
         """
         for constants in all_constants:
-            compiled = self.kernel.warmup(*pointers, *sizes, grid=(1,), **constants._asdict())
+            named = constants._asdict() | _options(constants)
+            compiled = self.kernel.warmup(*pointers, *sizes, grid=(1,), **named)
             if compiled is not None:
                 _ = compiled.run  # loads it, which a stream that is being captured would not allow
             self._variants[device.index, constants] = Variant(self.kernel, constants, device.index, compiled)
         return self._variants[device.index, all_constants[0]]
+
+
+def _options(constants: Constants) -> dict[str, bool]:
+    """What else Triton has to know to compile and launch a kernel with these constants."""
+    return {"launch_pdl": True} if getattr(constants, "WAITS", False) else {}
 
 
 def _is_heard(hook: Any) -> bool:

@@ -2,8 +2,12 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from service.kernels._batch_kernel import FARTHEST, _read_extend_lens, _read_requests, _store_seeds, _store_totals
+
+_ONE_BLOCK = tl.constexpr(2**40)
+"""Unit of a number of blocks in an int64 that holds their entries, too: fewer than any memory has room for."""
 
 
 @triton.jit(
@@ -18,8 +22,11 @@ def _block_sums_kernel(
     bs: tl.int64,
     window: tl.int64,
     BATCH_BLOCK: tl.constexpr,
+    ADMITS: tl.constexpr,
 ):
-    """Verify entries and new tokens of one block of requests."""
+    """Verify entries and new tokens of one block of requests. ADMITS: the next launch may begin, and wait for them."""
+    if ADMITS:
+        gdc_launch_dependents()
     block = tl.program_id(0).to(tl.int64)
     requests = block * BATCH_BLOCK + tl.arange(0, BATCH_BLOCK)
     row, _, lens = _read_requests((req_pool_indices_ptr, prefix_lens_ptr, bs, window), requests)
@@ -51,18 +58,18 @@ def _write_total(sums_ptr, blocks, BATCH_BLOCK: tl.constexpr):
 @triton.jit
 def _block_of(sums_ptr, blocks, entry, BATCH_BLOCK: tl.constexpr):
     """Block of requests that ``entry`` belongs to, and the entries before that block. The total must fit its type."""
-    block = blocks * 0
-    before = entry * 0
+    found = blocks * 0
     ahead = entry * 0
     for start in range(0, blocks, BATCH_BLOCK):
         lanes = start + tl.arange(0, BATCH_BLOCK).to(tl.int64)
-        sums = tl.load(sums_ptr + 2 * lanes, mask=lanes < blocks, other=0).to(entry.dtype)
-        ends = ahead + tl.cumsum(sums, 0)
+        sums = tl.load(sums_ptr + 2 * lanes, mask=lanes < blocks, other=0)
+        ends = ahead + tl.cumsum(sums.to(entry.dtype), 0)
         passed = (ends <= entry) & (lanes < blocks)
-        block += tl.sum(passed.to(tl.int64), 0)
-        before = tl.maximum(before, tl.max(tl.where(passed, ends, 0), 0))
-        ahead += tl.sum(sums, 0)
-    return block, before
+        # Two sums in one: the blocks before the one with ``entry``, and their entries.
+        found += tl.sum(tl.where(passed, sums + _ONE_BLOCK, 0), 0)
+        if start + BATCH_BLOCK < blocks:
+            ahead += tl.sum(sums.to(entry.dtype), 0)
+    return found // _ONE_BLOCK, (found % _ONE_BLOCK).to(entry.dtype)
 
 
 @triton.jit

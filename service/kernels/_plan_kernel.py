@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
 from service.kernels._batch_kernel import _read_requests
 from service.kernels._entries_kernel import _store_span, _store_spans
@@ -57,12 +58,15 @@ def _plan_kernel(
     WIDE: tl.constexpr,
     BATCH_BLOCK: tl.constexpr,
     BLOCK: tl.constexpr,
+    WAITS: tl.constexpr,
 ):
     """The first programs write offsets, one a block of requests; the others write an equal share of the entries each.
 
     Each of the others finds its share by itself. BLOCKED: there are several blocks, and a launch before this one
-    summed them up. WIDE: flat indices of entries need 64 bits.
+    summed them up. WIDE: flat indices of entries need 64 bits. WAITS: this may begin before that launch has ended.
     """
+    if WAITS:
+        gdc_wait()
     batch = (req_pool_indices_ptr, prefix_lens_ptr, bs, window)
     table = (req_to_token_ptr, rows, cols)
     lut = (lut_ptr, lut_len)

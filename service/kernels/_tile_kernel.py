@@ -49,6 +49,12 @@ def _lies_in(lane, count):
 
 
 @triton.jit
+def _lies_in_64(value, count):
+    """The same of int64 values of any size; ``count`` is not negative."""
+    return value.to(tl.uint64) < count.to(tl.uint64)
+
+
+@triton.jit
 def _store_rows(
     first,
     count,
@@ -87,7 +93,8 @@ def _store_rows(
         token_stop = tl.where((row >= 0) & (row < token_rows), _up_to(token_cols - token_at, count), 0)
         token_count = tl.maximum(token_stop - token_first, 0)
         token_cells = tokens_ptr + (row * token_cols + token_at)
-        valid_stop = _up_to(tl.load(valid_lens_ptr + request, mask=count > 0, other=0) - token_at, count)
+        valid_len = tl.load(valid_lens_ptr + request, mask=count > 0, other=0)
+        valid_stop = _up_to(tl.minimum(tl.maximum(valid_len, 0), token_cols) - token_at, count)
     while start < longest:
         lane = start + lanes
         slot = tl.load(cells + lane, mask=_lies_in(lane, readable), other=-1)

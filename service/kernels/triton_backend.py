@@ -30,12 +30,14 @@ class PlanConstants(NamedTuple):
     WIDE: bool
     BATCH_BLOCK: int
     BLOCK: int = _ENTRIES_BLOCK
+    WAITS: bool = False
 
 
 class SumsConstants(NamedTuple):
     """Constants of ``_block_sums_kernel``."""
 
     BATCH_BLOCK: int
+    ADMITS: bool = False
 
 
 class ScatterConstants(NamedTuple):
@@ -63,8 +65,6 @@ _WHOLE_SHAPES = (_Shape(32, 8), _Shape(256, 8), _Shape(1024, 4))
 _BLOCKED_SHAPE = _Shape(256, 8, blocked=True)
 _WIDE_SHAPE = _Shape(256, 8, blocked=True, wide=True)
 _SHAPES = (*_WHOLE_SHAPES, _BLOCKED_SHAPE, _WIDE_SHAPE)
-
-_SUMS_CONSTANTS = SumsConstants(_BLOCKED_SHAPE.batch_block)
 
 _plans = Launcher(_plan_kernel)
 _sums = Launcher(_block_sums_kernel)
@@ -134,16 +134,21 @@ def _constants(operands: PlanOperands, offsets: OffsetBuffers, shape: _Shape) ->
         shape.blocked,
         shape.wide,
         shape.batch_block,
+        WAITS=shape.blocked and _can_overlap(operands.req_pool_indices.device),
     )
+
+
+def _sums_constants(device: torch.device) -> SumsConstants:
+    return SumsConstants(_BLOCKED_SHAPE.batch_block, _can_overlap(device))
 
 
 def _compile(operands: PlanOperands, offsets: OffsetBuffers, wanted: _Shape) -> Variant:
     """The variant for a shape, after all variants with the same optional inputs are compiled."""
     device = operands.req_pool_indices.device
     shapes = [wanted, *(shape for shape in _SHAPES if shape != wanted)]
-    if _sums.variant(device, _SUMS_CONSTANTS) is None:
+    if _sums.variant(device, _sums_constants(device)) is None:
         vectors = (operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, operands.prefix_lens)
-        _sums.compile(device, vectors, (1, 0), [_SUMS_CONSTANTS])
+        _sums.compile(device, vectors, (1, 0), [_sums_constants(device)])
     return _plans.compile(
         device,
         _pointers(operands, offsets, None, operands.prefix_lens),
@@ -158,7 +163,8 @@ def _launch_sums(operands: PlanOperands, blocks: int) -> torch.Tensor:
     sums = torch.empty(2 * blocks, dtype=torch.int64, device=device)
     vectors = (operands.req_pool_indices, operands.prefix_lens, operands.extend_seq_lens, sums)
     sizes = (operands.bs, max(operands.swa_window_size, 0))
-    variant = _sums.variant(device, _SUMS_CONSTANTS) or _sums.compile(device, vectors, sizes, [_SUMS_CONSTANTS])
+    constants = _sums_constants(device)
+    variant = _sums.variant(device, constants) or _sums.compile(device, vectors, sizes, [constants])
     variant.launch(blocks, vectors, sizes)
     return sums
 
@@ -227,3 +233,10 @@ def _on_device(device: torch.device) -> AbstractContextManager[object]:
 @cache
 def _processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+@cache
+def _can_overlap(device: torch.device) -> bool:
+    """Whether a kernel on the device can begin before the one ahead of it has ended, and wait for it itself."""
+    is_cuda = device.type == "cuda" and torch.version.hip is None
+    return is_cuda and torch.cuda.get_device_capability(device) >= (9, 0)

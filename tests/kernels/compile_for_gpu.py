@@ -29,8 +29,8 @@ def variants() -> Iterator[tuple[Any, NamedTuple]]:
     for lut, tokens, reports in itertools.product(FLAGS, FLAGS, FLAGS):
         yield _plan_kernel, triton_backend.PlanConstants(lut, tokens, reports, False, False, 256)
     for blocked, wide, batch_block in ((False, False, 32), (False, False, 1024), (True, False, 256), (True, True, 256)):
-        yield _plan_kernel, triton_backend.PlanConstants(False, False, False, blocked, wide, batch_block)
-    yield _block_sums_kernel, triton_backend.SumsConstants(256)
+        yield _plan_kernel, triton_backend.PlanConstants(False, False, False, blocked, wide, batch_block, WAITS=blocked)
+    yield _block_sums_kernel, triton_backend.SumsConstants(256, ADMITS=True)
     for starts in FLAGS:
         yield _scatter_kernel, triton_backend.ScatterConstants(starts)
 

@@ -85,6 +85,22 @@ def test_a_profiler_is_told_of_launches(hook: str, launches: Any) -> None:
     assert kernel.dispatched == [((2,), (1,), {"FLAG": True, "BLOCK": 8})]
 
 
+class WaitingConstants(NamedTuple):
+    """The constants of a kernel that may begin early."""
+
+    WAITS: bool
+
+
+def test_only_a_kernel_that_waits_by_itself_may_begin_early(launches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    all_constants = [WaitingConstants(WAITS=True), WaitingConstants(WAITS=False)]
+    waits = launches.Launcher(kernel).compile(CPU, (), (), all_constants)
+    assert list(kernel.compiled) == ["{'WAITS': True, 'launch_pdl': True}", "{'WAITS': False}"]
+    monkeypatch.setattr(launches.knobs.runtime, "launch_enter_hook", print)
+    waits.launch(2, (), ())
+    assert kernel.dispatched == [((2,), (), {"WAITS": True, "launch_pdl": True})]
+
+
 @pytest.mark.parametrize(("blocked_above", "narrow_room"), [(-1, 2**30), (-1, -1), (1024, 2**30)])
 @pytest.mark.parametrize(
     "shape",

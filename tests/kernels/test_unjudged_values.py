@@ -97,6 +97,45 @@ def test_a_token_outside_the_token_table_is_not_expected(
     assert run_operands("triton", batch, 20, 2).verify_expected_tokens == expected
 
 
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("shift", [-2, 0, 1])
+def test_many_short_runs_of_garbage_read_nothing_outside_the_tables(
+    shift: int, window: int, kernel_device: torch.device
+) -> None:
+    rows = [*EXTREMES, 1, 2] * 6
+    prefix = [request * 5 % 7 for request in range(len(rows))]
+    valid_lens = [EXTREMES[request // 8] for request in range(len(rows))]
+    tokens = [[0, 0], [31, 32], [41, 42], [51, 52]]
+    batch = replace(
+        operands(kernel_device, rows, prefix, [1] * len(rows)),
+        req_to_verify_expected_tokens=torch.tensor(tokens, dtype=torch.int32, device=kernel_device),
+        req_to_verify_expected_tokens_valid_lens=torch.tensor(valid_lens, device=kernel_device),
+        kv_token_id_vs_position_offset=shift,
+        swa_window_size=window,
+        verify_capacity=200,
+    )
+    filled = run_operands("triton", batch, 200, len(rows))
+    entries = [
+        (request, row, position)
+        for request, row in enumerate(rows)
+        for position in range(max(0, prefix[request] - window) if window else 0, prefix[request])
+    ]
+    assert filled.verify_expected_positions == [position for _, _, position in entries]
+    slots = [cell(TABLE.tolist(), row, position) for _, row, position in entries]
+    assert filled.verify_slot_indices == slots
+    prev_slots = [cell(TABLE.tolist(), row, position - 1) for _, row, position in entries]
+    assert filled.verify_prev_slot_indices == prev_slots
+    assert filled.verify_expected_tokens == [
+        cell(tokens, row, position + shift) if position + shift < valid_lens[request] else -1
+        for request, row, position in entries
+    ]
+
+
+def cell(table: list[list[int]], row: int, column: int) -> int:
+    """A cell of a table, -1 outside."""
+    return table[row][column] if 0 <= row < len(table) and 0 <= column < len(table[0]) else -1
+
+
 @pytest.mark.parametrize("bad", EXTREMES)
 def test_a_scatter_leaves_out_what_lies_outside_the_table(bad: int, kernel_device: torch.device) -> None:
     pool = torch.zeros((3, 2), dtype=torch.int32, device=kernel_device)
