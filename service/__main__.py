@@ -11,16 +11,19 @@ from rich.console import Console
 
 from service.app import create_app, plan_limits, service_info
 from service.bench.command import run_bench
+from service.bodies import PLAN_BODY
 from service.console import print_plan
 from service.errors import Refusal
 from service.http.openapi import openapi_text
 from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer
 from service.runtime.device import DeviceError, refusing_out_of_memory, resolve_target
-from service.runtime.plan_codec import decode_plan_inputs, encode_plan
+from service.runtime.plan_codec import encode_plan
+from service.runtime.queries import plan_query
 from service.selftest import run_selftest
 from service.server import ListenError, serve_until_stopped
 from service.settings import Settings, SettingsError, load_settings, variable_of
+from service.wire.json_body import decode_json_body
 
 cli = typer.Typer(
     name="kv-plan",
@@ -84,7 +87,10 @@ def plan(
     compute = PlanComputer(Workspace(target), plan_limits(settings))
     try:
         with refusing_out_of_memory(str(target.device)):
-            (computed,) = compute([decode_plan_inputs(_read(file))], True)
+            query = plan_query(decode_json_body(_read(file), PLAN_BODY))
+            if query.pool is not None:
+                _fail("there are no pools without a server; give the tables")
+            (computed,) = compute(query.inputs(), True)
     except Refusal as error:
         _fail(error.detail)
     if table:

@@ -10,7 +10,7 @@ import pytest
 
 from service.bodies import PLAN_BODY
 from service.catalogue import CATALOGUE
-from service.http.bodies import PlanGroupsRequest, PlanRequest, PoolRequest, ScatterRequest, StepRequest
+from service.http.body_models import PlanGroupsRequest, PlanRequest, PoolRequest, ScatterRequest, StepRequest
 from service.http.examples import (
     GROUPS_EXAMPLES,
     POOL_EXAMPLES,

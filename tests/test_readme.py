@@ -1,19 +1,18 @@
 """The README is true: its snippets run, its answers are real, its tables are those of the code."""
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from service.app import create_app
 from service.catalogue import CATALOGUE
 from service.http.problems import status_of
 from service.settings import Settings, variable_of
+from tests.running import host_app, in_process
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,21 +47,17 @@ def settings_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-async def plan_of(body: str) -> object:
-    """What the service answers to a body."""
-    app = create_app(Settings(device="cpu", kernels="host"))
-    transport = httpx.ASGITransport(app=app)
-    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://kv") as client:
-        response = await client.post("/plan", content=body, headers={"content-type": "application/json"})
-    return response.json()
-
-
-def test_the_curl_example_is_answered_as_it_says() -> None:
-    (call,) = [block for block in blocks("console") if "/plan" in block]
+def test_the_curl_examples_are_answered_as_it_says() -> None:
+    calls = re.findall(r"curl -s(?: -X (PUT))? http://127.0.0.1:8000(/\S+) -H '[^']*' -d '(.*?)'", README, re.DOTALL)
+    assert len(calls) == README.count("curl -s")
+    with in_process(host_app()) as service:
+        answers = [service.request(method or "POST", path, content=body) for method, path, body in calls]
+    assert [answer.is_success for answer in answers] == [True] * 6
     (answer,) = blocks("json")
-    found = re.search(r"-d '(.*?)'", call, re.DOTALL)
-    assert found is not None
-    assert asyncio.run(plan_of(found[1])) == json.loads(answer)
+    assert answers[0].json() == json.loads(answer)
+    groups = answers[-1].json()["groups"]
+    told = [", ".join(map(str, groups[name]["verify_slot_indices"])) for name in ("full", "swa")]
+    assert f"The last answers slots {told[0]} for `full`, and {told[1]} for `swa`." in README
 
 
 @pytest.mark.parametrize("snippet", blocks("python"))

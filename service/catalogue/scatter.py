@@ -67,8 +67,11 @@ SCATTER_ERRORS: tuple[ErrorEntry, ...] = (
         template="kv-canary: scatter_req_token_ids duplicate row {value}",
         meaning="Two segments for one row would race, and the result would depend on their order.",
         trigger="req_pool_indices holds a value more than once.",
-        situations=("A request was scheduled twice in one step.",),
-        remedies=("Join the segments of a row, or scatter them one after the other.",),
+        situations=(
+            "A request was scheduled twice in one step.",
+            "The rows of a batch were reused with its padding rows, which all name row 0.",
+        ),
+        remedies=("Join the segments of a row, or scatter them one after the other.", "Leave padding rows out."),
         example=Example(before="req_pool_indices=[3, 3]", after="req_pool_indices=[3, 4]"),
         related=("scatter-row-outside-pool",),
     ),

@@ -119,7 +119,7 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
     ErrorEntry(
         code="queue-full",
         title="The service is busy",
-        template="{limit} plans are already in progress (KV_PLAN_MAX_QUEUED_REQUESTS)",
+        template="{limit} requests are already in progress (KV_PLAN_MAX_QUEUED_REQUESTS)",
         meaning="Work is taken only as far as it can be done soon; the rest is told at once.",
         trigger="More requests are being decoded, computed or encoded than the limit.",
         situations=("More clients than the device can serve.", "A burst at the start of a run."),
@@ -132,10 +132,15 @@ SERVING_ERRORS: tuple[ErrorEntry, ...] = (
         code="deadline-exceeded",
         title="The request took too long",
         template="the plan was not ready within {limit} seconds (KV_PLAN_DEADLINE_SECONDS)",
-        meaning="A plan that comes after its step is of no use, so late work is dropped.",
+        meaning="A plan that comes after its step is of no use, so work that has not begun by then is dropped. A change of "
+        "a pool that has begun is still made.",
         trigger="The request waited for the device, or was computed, for longer than the deadline.",
         situations=("The device is shared with a heavy job.", "A very large batch met a short deadline."),
-        remedies=("Send smaller batches or fewer at once.", "Raise KV_PLAN_DEADLINE_SECONDS."),
+        remedies=(
+            "Send smaller batches or fewer at once.",
+            "Raise KV_PLAN_DEADLINE_SECONDS.",
+            "After a change of a pool, GET /pools/{pool}: its version says whether it was made.",
+        ),
         example=Example(before="KV_PLAN_DEADLINE_SECONDS=0.001", after="KV_PLAN_DEADLINE_SECONDS=30"),
         related=("queue-full",),
         kind="serving",

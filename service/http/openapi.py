@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from service.errors import refusal
-from service.http.bodies import (
+from service.http.body_models import (
     GroupPlan,
     PlanGroupsRequest,
     PlanGroupsResponse,

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.http.bodies import (
+from service.http.body_models import (
     PlanGroupsRequest,
     PlanGroupsResponse,
     PlanOffsetsResponse,

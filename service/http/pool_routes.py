@@ -6,10 +6,10 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from service.http.answers import JsonAnswer
-from service.http.bodies import POOL_NAME_PATTERN, PlanResponse, PoolRequest, ScatterRequest, StepRequest
+from service.http.body_models import POOL_NAME_PATTERN, PlanResponse, PoolRequest, ScatterRequest, StepRequest
 from service.http.examples import POOL, POOL_EXAMPLES, SCATTER_EXAMPLES, STEP_EXAMPLES, WorkedExample
 from service.http.openapi import BODY_STATUSES, TIMING_HEADER, json_answer, problems, request_body
-from service.http.preconditions import is_unchanged, precondition_of
+from service.http.preconditions import change_precondition, is_unchanged, put_precondition
 from service.http.raw import RawRoute, answered, perform, share_methods
 from service.http.schemas import PoolInfo, PoolList
 from service.runtime.engine import Engine
@@ -32,7 +32,7 @@ def _conditional(name: str, meaning: str) -> dict[str, Any]:
 
 
 _IF_MATCH = _conditional("If-Match", "The entity tag that the pool must have, quotes included; * for any.")
-_IF_ABSENT = _conditional("If-None-Match", "* if there must be no pool of that name.")
+_IF_ABSENT = _conditional("If-None-Match", "* for no pool of that name, or entity tags that it must not have.")
 _IF_CHANGED = _conditional("If-None-Match", "The entity tag that the caller has; the answer is 304 if it still holds.")
 _LISTED = WorkedExample(
     "one",
@@ -104,7 +104,7 @@ def _add_storing_routes(router: APIRouter, engine: Engine, operations: Operation
     async def put_pool(request: Request) -> Response:
         """Store the tables of a pool on the device, in place of those that it had. A plan sees the old tables or the
         new ones, never both. Pools that were used longest ago are given up when the budget is exceeded."""
-        operation = operations.put(_name_in(request, operations), precondition_of(request.headers))
+        operation = operations.put(_name_in(request, operations), put_precondition(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool), 201 if answer.result.created else 200)
 
@@ -121,7 +121,7 @@ def _add_storing_routes(router: APIRouter, engine: Engine, operations: Operation
     )
     async def delete_pool(request: Request) -> Response:
         """Forget a pool and give its memory back."""
-        name, precondition = _name_in(request, operations), precondition_of(request.headers)
+        name, precondition = _name_in(request, operations), change_precondition(request.headers)
         await engine.run(lambda: operations.pools.delete(name, precondition))
         return Response(status_code=204)
 
@@ -140,7 +140,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
     async def scatter_pool(request: Request) -> Response:
         """Change rows of the tables and cells of the look-up table, in place: all of it, or nothing if any part of it
         is refused."""
-        operation = operations.scatter(_name_in(request, operations), precondition_of(request.headers))
+        operation = operations.scatter(_name_in(request, operations), change_precondition(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool))
 
@@ -157,7 +157,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
     async def step_pool(request: Request) -> Response:
         """What an engine does every step, in one round trip: store the new slots, then plan. If the plan is refused,
         nothing has changed."""
-        operation = operations.step(_name_in(request, operations), precondition_of(request.headers))
+        operation = operations.step(_name_in(request, operations), change_precondition(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool))
 

@@ -25,27 +25,20 @@ class PlanBuffers:
 
 def has_plain_form(inputs: PlanInputs, buffers: PlanBuffers) -> bool:
     """Whether inputs, both capacities given, and the buffers of their plan surely break no rule of their form."""
-    batch, capacity, requests = inputs.req_pool_indices, inputs.verify_capacity, inputs.write_req_capacity
-    if type(batch) is not torch.Tensor or type(capacity) is not int or type(requests) is not int:
+    capacity, requests = inputs.verify_capacity, inputs.write_req_capacity
+    if capacity is None or requests is None or not has_plain_inputs(inputs):
         return False
-    shape, device = batch.shape, batch.device
+    device = inputs.req_pool_indices.device
     return (
-        _integers_fit(inputs)
-        and _optional_inputs_are_complete(inputs)
-        and 0 < capacity <= _LARGEST
-        and len(shape) == 1
-        and shape[0] <= requests
-        and _are(_vectors(inputs), torch.int64, shape, device)
-        and _are(buffers.columns, torch.int64, (capacity,), device)
+        _are(buffers.columns, torch.int64, (capacity,), device)
         and _are(buffers.counts, torch.int32, (1,), device)
         and _are((buffers.write_offsets,), torch.int64, (requests + 1,), device)
         and _are((buffers.seeds,), torch.int64, (requests,), device)
-        and _tables_fit(inputs, device)
     )
 
 
 def has_plain_inputs(inputs: PlanInputs) -> bool:
-    """The same of inputs without buffers: a capacity may be left to its default, resident tables have been judged."""
+    """Whether inputs surely break no rule of their form. Resident tables have been judged."""
     batch = inputs.req_pool_indices
     if type(batch) is not torch.Tensor:
         return False

@@ -15,7 +15,7 @@ _ALIGNED_ELEMENTS = 2
 _STAGED_ELEMENTS = 2**17
 """Larger tensors (1 MiB) are copied from where they are: another copy on the host would cost more than it saves."""
 _KEPT_ELEMENTS = 2**25
-"""Memory beyond this (256 MiB) is given back after the plan that needed it."""
+"""Memory beyond this (256 MiB) goes back to torch's allocator after the plan that needed it."""
 
 
 class Workspace:
@@ -23,7 +23,7 @@ class Workspace:
 
     Once it has grown to what plans need, a plan allocates nothing on the device. Small tensors travel there in one
     copy from pinned memory, and all results come back in one. Only events of this device's stream are waited for. It is
-    used while its device is ``entered``.
+    used while its device is ``entered``, on the device's default stream.
     """
 
     def __init__(self, target: Target) -> None:
@@ -34,8 +34,8 @@ class Workspace:
         self._pinned = torch.from_numpy(self._staging)
         # The stream is kept because asking for it takes longer than recording an event on it.
         self._stream = torch.cuda.default_stream(target.device) if self._on_cuda else None
-        self._sent: Any = torch.cuda.Event() if self._on_cuda else None  # type: ignore[no-untyped-call]
-        self._arrived: Any = torch.cuda.Event() if self._on_cuda else None  # type: ignore[no-untyped-call]
+        event: Any = torch.cuda.Event if self._on_cuda else _CopiesAreDone
+        self._sent, self._arrived = event(), event()
         self.unread = tuple(torch.empty(1, dtype=torch.int32, device=target.device) for _ in range(3))
         """Three int32 scalars on the device for what is written there and wanted by nobody."""
 
@@ -68,17 +68,15 @@ class Workspace:
         staging[inputs - direct : inputs - direct + len(head)] = head
         sent = slice(direct, inputs + len(head))
         memory[sent].copy_(self._pinned[: sent.stop - sent.start], non_blocking=True)
-        if self._sent is not None:
-            self._sent.record(self._stream)
+        self._sent.record(self._stream)
         return views, memory[inputs : inputs + results]
 
     def read(self, results: torch.Tensor) -> Ints:
         """A copy on the host of a vector on the device, once everything launched so far is done."""
         host = torch.empty(results.shape, dtype=torch.int64, pin_memory=self._on_cuda)
         host.copy_(results, non_blocking=True)
-        if self._arrived is not None:
-            self._arrived.record(self._stream)
-            self._arrived.synchronize()
+        self._arrived.record(self._stream)
+        self._arrived.synchronize()
         return host.numpy()
 
     def _reserved(self, elements: int) -> torch.Tensor:
@@ -93,12 +91,21 @@ class Workspace:
 
     def _staged(self, elements: int) -> Ints:
         """Pinned memory of at least so many elements that nothing reads from any more."""
-        if self._sent is not None:
-            self._sent.synchronize()  # the copy of the last call
+        self._sent.synchronize()  # the copy of the last call
         if elements > self._staging.shape[0]:
             self._pinned = torch.empty(elements + elements // 2, dtype=torch.int64, pin_memory=self._on_cuda)
             self._staging = self._pinned.numpy()
         return self._staging
+
+
+class _CopiesAreDone:
+    """The event of a device whose copies are done when they return: the CPU."""
+
+    def record(self, _stream: None) -> None:
+        """Nothing to note."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
 
 
 def aligned(elements: int) -> int:

@@ -65,6 +65,12 @@ class TablesUpdate:
         return not self.rows and self.cells is None
 
     @property
+    def writes_nothing(self) -> bool:
+        """Whether no cell is named: then the tables stay as they are."""
+        cells = 0 if self.cells is None else self.cells.indices.numel()
+        return not cells and not any(rows.flat_in.numel() for rows in self.rows.values())
+
+    @property
     def elements(self) -> int:
         """About how much there is to do: cells that are written, and segments that are cut."""
         cells = 0 if self.cells is None else self.cells.indices.numel()

@@ -1,4 +1,4 @@
-"""Computes judged and bounded plans on the device. The only caller of the planner; runs on the device thread."""
+"""Computes judged and bounded plans on the device. The only caller of the planner; one call at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,6 @@ from service.plan.planner import Plan, PlanJob, compute_plans, judge
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
 from service.plan.update import RowsUpdate, TablesUpdate, apply_update
-
-WARM_UP_BATCHES = (1, 33, 1025)
-"""One size of batch for each way in which the kernels are compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,7 @@ class PlanComputer:
             with within(*one.loc):
                 self._bound_inputs(one)
             jobs.append(judge(one, jobs[-1] if jobs else None))
-        if with_entries:
-            self._bound_answer(jobs)
+        self._bound_answers(jobs, with_entries)
         return compute_plans(jobs, self.workspace, with_entries=with_entries)
 
     def warm_up(self) -> None:
@@ -60,11 +56,11 @@ class PlanComputer:
         for starts in (None, torch.zeros(1, dtype=torch.int64)):
             rows = RowsUpdate(torch.tensor([2, 3]), torch.tensor([0, 2]), torch.tensor([1]), starts)
             apply_update(TablesUpdate({"req_to_token": rows}), tables, self.workspace)
-        for bs in WARM_UP_BATCHES:
-            for lut in (False, True):
-                for tokens in (False, True):
-                    job = judge(_tiny_inputs(bs, tables.without(lut=not lut, tokens=not tokens)))
-                    compute_plans([job], self.workspace, with_entries=True)
+        for lut in (False, True):
+            for tokens in (False, True):
+                # The first plan with these tables compiles the kernels for batches of every size.
+                job = judge(_tiny_inputs(tables.without(lut=not lut, tokens=not tokens)))
+                compute_plans([job], self.workspace, with_entries=True)
         self.compiled_by_warm_up = compiled_kernels()
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:
@@ -78,7 +74,13 @@ class PlanComputer:
             if spec.axes != ("bs",):
                 self.limits.require_table(spec.name, tensor.numel())
 
-    def _bound_answer(self, jobs: Sequence[PlanJob]) -> None:
+    def _bound_answers(self, jobs: Sequence[PlanJob], with_entries: bool) -> None:
+        """Hold the plans of all groups together against the limits."""
+        have, limit = sum(job.sizes.write_req_capacity for job in jobs), self.limits.max_requests
+        if have > max(limit, len(jobs)):  # a plan of no requests has room for one
+            raise refusal("batch-too-large", name="write_req_capacity of all groups", have=have, limit=limit)
+        if not with_entries:
+            return
         entries = sum(job.sizes.verify_total for job in jobs if job.sizes.enabled)
         if entries > self.limits.max_verify_entries:
             raise refusal("plan-too-large", have=entries, limit=self.limits.max_verify_entries)
@@ -90,14 +92,14 @@ def _tiny_tables() -> Tables:
     )
 
 
-def _tiny_inputs(bs: int, tables: Tables) -> PlanInputs:
+def _tiny_inputs(tables: Tables) -> PlanInputs:
     return PlanInputs(
-        req_pool_indices=torch.ones(bs, dtype=torch.int64),
-        prefix_lens=torch.full((bs,), 2),
-        extend_seq_lens=torch.ones(bs, dtype=torch.int64),
+        req_pool_indices=torch.tensor([1]),
+        prefix_lens=torch.tensor([2]),
+        extend_seq_lens=torch.tensor([1]),
         req_to_token=tables.req_to_token,
         full_to_swa_index_mapping=tables.full_to_swa_index_mapping,
         req_to_verify_expected_tokens=tables.req_to_verify_expected_tokens,
-        req_to_verify_expected_tokens_valid_lens=torch.full((bs,), 2),
+        req_to_verify_expected_tokens_valid_lens=torch.tensor([2]),
         resident=True,
     )

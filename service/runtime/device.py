@@ -61,8 +61,9 @@ def refusing_out_of_memory(device: str) -> Iterator[None]:
 
 def refuse_out_of_memory(error: Exception, device: str) -> None:
     """Raise the refusal that says so if ``error`` is an allocation that failed."""
-    # On the CPU torch raises a bare RuntimeError.
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+    # On the CPU, and for pinned memory, torch raises a bare RuntimeError.
+    known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    if known or "can't allocate memory" in str(error) or "CUDA error: out of memory" in str(error):
         raise refusal("out-of-memory", device=device) from error
 
 

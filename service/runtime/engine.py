@@ -178,7 +178,7 @@ class Engine:
         return _answer(operation, result, times)
 
     def _submit(self, work: Callable[[], _T]) -> Future[_T]:
-        future = self._device_thread.submit(work)
+        future = _submitted(self._device_thread, work)
         self._on_device.add(future)
         future.add_done_callback(self._on_device.discard)
         return future
@@ -202,7 +202,15 @@ def _answer(operation: Operation[Q, R], result: R, times: tuple[float, float, fl
 
 
 async def _in(executor: Executor, work: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(executor, work)
+    return await asyncio.wrap_future(_submitted(executor, work))
+
+
+def _submitted(executor: Executor, work: Callable[[], _T]) -> Future[_T]:
+    """The future of ``work``, which is forgotten at once, and its body with it, if it is given up before its turn."""
+    held = [work]
+    future = executor.submit(lambda: held[0]())
+    future.add_done_callback(lambda _: held.clear())
+    return future
 
 
 async def _within(seconds: float, code: str, work: Callable[[], Awaitable[_T]]) -> _T:

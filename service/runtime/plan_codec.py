@@ -1,26 +1,7 @@
-"""Between the wire and the planner: a JSON body becomes plan inputs, a plan becomes a JSON answer."""
+"""Between the planner and the wire: a plan becomes the fields of an answer."""
 
-from typing import Any
-
-import torch
-
-from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
-from service.spec import PLAN_INPUTS
 from service.wire.json_answer import encode_json
-from service.wire.json_body import decode_json_body
-
-
-def decode_plan_inputs(body: bytes) -> PlanInputs:
-    """The inputs that a JSON body describes, as CPU tensors of whatever rank it gives them.
-
-    Raises ``InvalidInput`` or ``ServingRefusal`` for a body that no field can hold.
-    """
-    decoded = decode_json_body(body, PLAN_INPUTS)
-    fields: dict[str, Any] = {
-        name: value if isinstance(value, int) else torch.from_numpy(value) for name, value in decoded.items()
-    }
-    return PlanInputs(**fields)
 
 
 def plan_fields(plan: Plan) -> dict[str, object]:

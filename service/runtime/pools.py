@@ -12,7 +12,7 @@ from service.errors import refusal
 from service.plan.few_requests import HostTables, host_tables
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
-from service.plan.update import TablesUpdate, apply_update, cells_before, judge_update
+from service.plan.update import CellsBefore, TablesUpdate, apply_update, cells_before, judge_update
 
 MOST_POOLS = 1024
 """However small they are: each takes memory that the budget does not see, and is looked at when another is used."""
@@ -123,20 +123,28 @@ class PoolStore:
     ) -> tuple[Pool, T]:
         """The pool after ``update``, and what ``then`` makes of it. If either is refused, nothing has changed."""
         pool = self.use(name, precondition)
-        if update.is_empty:
-            return pool, then(pool)
         judge_update(update, pool.tables)
+        if update.writes_nothing:
+            return pool, then(pool)
         before = cells_before(update, pool.tables)
         changed = replace(pool, version=self._next_version())
         try:
             apply_update(update, pool.tables, self.workspace)
             result = then(changed)
         except BaseException:
-            for cells in before:
-                cells.restore()
+            self._undo(pool, before)
             raise
         self._set(changed)
         return changed, result
+
+    def _undo(self, pool: Pool, before: list[CellsBefore]) -> None:
+        try:
+            for cells in before:
+                cells.restore()
+        except BaseException:
+            # Nobody knows what the tables hold now. Without the pool its callers send them again.
+            self._pools = {key: other for key, other in self._pools.items() if key != pool.name}
+            raise
 
     def delete(self, name: str, precondition: Precondition = ANY) -> None:
         """Forget the pool. Raises ``ServingRefusal`` if there is none."""

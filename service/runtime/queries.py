@@ -34,6 +34,7 @@ from service.spec import (
     REQ_POOL_INDICES,
     REQ_TO_TOKEN,
     SWA_WINDOW_SIZE,
+    WRITE_REQ_CAPACITY,
 )
 
 Fields = Mapping[str, Any]
@@ -71,7 +72,7 @@ class PlanQuery:
 
     @property
     def most_entries(self) -> int:
-        """A number that the plans do not exceed together, neither in entries nor in requests; found at a glance."""
+        """What the plans do not exceed together, in entries, in requests and in write rows; found at a glance."""
         return sum(_most_entries(fields) for fields in self.plans)
 
 
@@ -180,7 +181,8 @@ def _most_entries(fields: Fields) -> int:
     longest = largest(prefix_lens.reshape(-1)) if prefix_lens.size else 0
     window: int = fields.get(SWA_WINDOW_SIZE.name, 0)
     requests: int = fields[REQ_POOL_INDICES.name].size
-    return requests * max(min(longest, window) if window > 0 else longest, 1)
+    write_rows: int = fields.get(WRITE_REQ_CAPACITY.name, 0)
+    return requests * max(min(longest, window) if window > 0 else longest, 1) + write_rows
 
 
 def _tables_update(fields: Fields, loc: tuple[str, ...] = ()) -> TablesUpdate:

@@ -43,7 +43,10 @@ def decode_any_body(body: bytes, fields: Sequence[FieldSpec], piece_bytes: int =
     members, break_off = split_members(body, fields)
     decoded = _Decoder(body, piece_bytes).decode_members(members)
     if break_off:
-        raise break_off
+        try:
+            raise break_off
+        finally:
+            del break_off  # or it would hold this frame, and so the body, until a garbage collection
     return decoded
 
 

@@ -18,7 +18,9 @@ SMALL_CASES = sorted(load_cases("plan"), key=lambda case: len(case.response["ver
 
 @pytest.fixture(scope="module")
 def kernels_service(kernel_device: Any) -> Iterator[InProcess]:
-    with in_process(create_app(Settings(device=str(kernel_device), kernels="triton"))) as running:
+    with in_process(
+        create_app(Settings(device=str(kernel_device), kernels="triton", deadline_seconds=3600))
+    ) as running:
         yield running
 
 

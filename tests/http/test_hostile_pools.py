@@ -100,7 +100,7 @@ def test_a_spoilt_body_is_answered_or_refused_and_a_refused_one_changes_nothing(
             require_problem(response)
             assert response.status_code < 500, (content, response.text)
         elif path.startswith("/pools"):
-            assert version_of(bounded, "fuzz") > before.version
+            assert version_of(bounded, "fuzz") >= before.version  # a step need not change anything
             put(bounded, "fuzz")
             before = replace(before, version=version_of(bounded, "fuzz"))
         assert contents(bounded, "fuzz") == before

@@ -58,7 +58,7 @@ def test_more_plans_than_may_wait_are_turned_away_at_once_and_may_come_back() ->
 
         assert turned_away.status_code == 429
         assert int(turned_away.headers["retry-after"]) >= 1
-        words = "2 plans are already in progress (KV_PLAN_MAX_QUEUED_REQUESTS)"
+        words = "2 requests are already in progress (KV_PLAN_MAX_QUEUED_REQUESTS)"
         assert require_problem(turned_away, "queue-full") == words
         assert service.get("/livez").status_code == service.get("/readyz").status_code == 200
         held.let.set()

@@ -122,3 +122,13 @@ def test_resident_tables_are_not_looked_at_again() -> None:
     elsewhere = torch.zeros((3, 8), dtype=INT32, device="meta")
     assert has_plain_inputs(replace(good(), req_to_token=elsewhere, resident=True))
     assert not has_plain_inputs(replace(good(), req_to_token=elsewhere))
+
+
+def test_an_empty_batch_needs_room_for_one_in_its_buffers_too() -> None:
+    nothing = torch.empty(0, dtype=torch.int64)
+    inputs = PlanInputs(
+        nothing, nothing, nothing, torch.zeros((1, 1), dtype=INT32), verify_capacity=9, write_req_capacity=0
+    )
+    buffers = replace(buffers_of(inputs), write_offsets=torch.empty(1, dtype=torch.int64), seeds=nothing)
+    assert is_refused(inputs)
+    assert not has_plain_form(inputs, buffers)

@@ -178,3 +178,12 @@ def test_of_two_bad_rows_the_earlier_one_is_named_whichever_table_it_misses() ->
     assert "[0]=1 is outside req_to_verify_expected_tokens" in message_of(early_tokens)
     early_table = replace(inputs, req_pool_indices=torch.tensor([9, 1]))
     assert "[0]=9 is outside req_to_token rows" in message_of(early_table)
+
+
+def test_a_batch_is_read_again_unless_it_is_the_same_one() -> None:
+    one, two = good(), good()
+    job = judge(one)
+    assert judge(replace(one, swa_window_size=0), job).batch.rows is job.batch.rows
+    other = judge(replace(two, swa_window_size=0), job).batch
+    assert other.rows is not job.batch.rows
+    assert other.rows.tolist() == job.batch.rows.tolist()

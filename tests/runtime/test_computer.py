@@ -49,3 +49,18 @@ def test_what_is_over_a_limit_never_reaches_the_backend() -> None:
     assert caught.value.code == "plan-too-large"
     assert launched == []
     assert computer([inputs], False)[0].sizes.verify_total == 9
+
+
+def test_the_groups_of_a_request_are_held_against_the_limits_together() -> None:
+    computer = PlanComputer(Workspace(Target(torch.device("cpu"), backend_named("host"))), LIMITS)
+    vector = torch.ones(2, dtype=torch.int64)
+    inputs = PlanInputs(vector, vector, vector, torch.zeros((2, 3), dtype=torch.int32))
+    assert len(computer([inputs] * 2, True)) == 2
+    for with_entries in (True, False):
+        with pytest.raises(Refusal) as caught:
+            computer([inputs] * 3, with_entries)
+        assert caught.value.detail == (
+            "write_req_capacity of all groups=6 exceeds the limit of 4 requests (KV_PLAN_MAX_REQUESTS)"
+        )
+    nothing = torch.empty(0, dtype=torch.int64)
+    assert len(computer([PlanInputs(nothing, nothing, nothing, inputs.req_to_token)] * 5, True)) == 5

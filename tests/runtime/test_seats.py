@@ -27,6 +27,11 @@ class Holder:
         self._process.kill()
         self._process.communicate()
 
+    def kill_and_tell(self) -> int:
+        """The seat that it had."""
+        self.kill()
+        return self.seat
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks, as does every system with Triton; use one")
 def test_a_process_takes_the_lowest_free_seat_and_a_killed_one_leaves_its_own() -> None:
@@ -41,6 +46,23 @@ def test_a_process_takes_the_lowest_free_seat_and_a_killed_one_leaves_its_own() 
     finally:
         for holder in holders:
             holder.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks, as does every system with Triton; use one")
+def test_a_process_keeps_its_seat_and_leaves_those_of_others() -> None:
+    with seats_offered():
+        other = Holder()
+        try:
+            assert (other.seat, take_seat()) == (0, 1)
+            assert Holder().kill_and_tell() == 2
+        finally:
+            other.kill()
+
+
+def test_where_there_are_no_locks_there_are_no_seats_to_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with seats_offered():
+        assert take_seat() == 0
 
 
 def test_without_a_supervisor_there_is_one_seat() -> None:
