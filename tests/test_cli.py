@@ -115,6 +115,15 @@ def test_a_file_is_answered_with_its_plan_as_json(run: Run) -> None:
         assert json.loads(out) == example.response | {"device": "cpu", "backend": "host"}
 
 
+def test_a_file_may_leave_tables_out_but_not_to_a_pool(run: Run) -> None:
+    request = GOOD_REQUEST | {"full_to_swa_index_mapping": [0], "use_full_to_swa_index_mapping": False}
+    code, out, _ = run("plan", _write(request))
+    assert (code, json.loads(out)["verify_slot_indices"]) == (0, [5, 6])
+    batch = {name: value for name, value in GOOD_REQUEST.items() if name != "req_to_token"}
+    answer = run("plan", _write(batch | {"pool": "a"}))
+    assert answer == (1, "", "there are no pools without a server; give the tables\n")
+
+
 def test_standard_input_is_answered_like_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps(GOOD_REQUEST).encode()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(body)))

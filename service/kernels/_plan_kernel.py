@@ -76,12 +76,8 @@ def _plan_kernel(
     program = tl.program_id(0).to(tl.int64)
     if program < blocks:
         outputs = (
-            verify_offsets_ptr,
-            verify_num_valid_ptr,
-            verify_enable_ptr,
-            write_offsets_ptr,
-            write_num_valid_reqs_ptr,
-        )
+            verify_offsets_ptr, verify_num_valid_ptr, verify_enable_ptr, write_offsets_ptr, write_num_valid_reqs_ptr
+        )  # fmt: skip
         _store_offsets(
             program, blocks, batch, extend_seq_lens_ptr, table, lut, sums_ptr, outputs, write_seed_slot_indices_ptr,
             faults_ptr, verify_capacity, write_offsets_len, HAS_LUT, REPORTS, BLOCKED, BATCH_BLOCK,

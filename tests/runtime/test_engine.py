@@ -1,9 +1,7 @@
 """Where work is done: small bodies on the event loop, large ones in threads, plans in one thread."""
 
 import asyncio
-import gc
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +11,7 @@ import orjson
 import pytest
 import torch
 
-from service.errors import InvalidInput, Refusal
+from service.errors import InvalidInput
 from service.kernels.backend import Target, backend_named
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan
@@ -257,46 +255,6 @@ def test_closing_waits_for_work_that_runs_and_drops_work_that_waits() -> None:
     assert finished == [1]
 
 
-def test_work_that_is_given_up_before_its_turn_is_forgotten_at_once() -> None:
-    begun, let = threading.Event(), threading.Event()
-
-    class Work:
-        """Work that would hold a body."""
-
-        def __call__(self) -> None:
-            raise AssertionError("it was given up")
-
-    def held() -> None:
-        begun.set()
-        assert let.wait(PATIENCE_SECONDS)
-
-    async def ask(engine: Engine) -> None:
-        holding = asyncio.create_task(engine.run(held))
-        while not begun.is_set():
-            await asyncio.sleep(0)
-        work = Work()
-        kept = weakref.ref(work)
-        waiting = asyncio.create_task(engine.run(work))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with suppress(asyncio.CancelledError):
-            await waiting
-        del work, waiting
-        for _ in range(10):  # the loop tells the thread's future in its next rounds
-            await asyncio.sleep(0)
-        gc.collect()
-        assert kept() is None
-        let.set()
-        await holding
-
-    engine = _engine()
-    engine.start()
-    try:
-        asyncio.run(ask(engine))
-    finally:
-        engine.close()
-
-
 @pytest.mark.parametrize("capacity", [1024, 1025, 10**6])
 def test_a_plan_with_many_write_rows_is_not_made_where_it_is(monkeypatch: pytest.MonkeyPatch, capacity: int) -> None:
     threads, plans = _noting(monkeypatch, _plans(quick=True))
@@ -305,17 +263,3 @@ def test_a_plan_with_many_write_rows_is_not_made_where_it_is(monkeypatch: pytest
     assert (threads["run"], threads["encode"]) == (
         ("kv-plan-device", "kv-plan-encoder") if large else ("MainThread", "MainThread")
     )
-
-
-def test_work_without_a_body_that_finds_no_memory_is_refused() -> None:
-    def exhausted() -> None:
-        raise MemoryError
-
-    engine = _engine()
-    engine.start()
-    try:
-        with pytest.raises(Refusal) as caught:
-            asyncio.run(engine.run(exhausted))
-    finally:
-        engine.close()
-    assert caught.value.code == "out-of-memory"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from service.errors import Refusal
+from service.errors import Refusal, refusal
 from service.kernels.backend import Backend, Target, backend_named
 from service.kernels.operands import ScatterOperands
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
-from service.plan.update import CellsUpdate, RowsUpdate, TablesUpdate
+from service.plan.update import CellsBefore, CellsUpdate, RowsUpdate, TablesUpdate
 from service.runtime import pools as pools_module
 from service.runtime.pools import ANY, Pool, PoolStore, Precondition, etag_of
 
@@ -146,6 +146,23 @@ def test_a_change_is_seen_by_what_follows_it_at_its_new_version() -> None:
         [[100, 101], [102, 103], [80, 105]],
     ]
     assert pools.pool("a") is changed
+
+
+def test_a_pool_whose_change_cannot_be_undone_is_no_longer_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = store()
+    pools.put("a", tables())
+    kept, _ = pools.put("b", tables())
+
+    def lost(_: CellsBefore) -> None:
+        raise RuntimeError("the device is lost")
+
+    def refuse(_: Pool) -> None:
+        raise refusal("nothing-to-scatter")
+
+    monkeypatch.setattr(CellsBefore, "restore", lost)
+    with pytest.raises(RuntimeError, match="lost"):
+        pools.change("a", UPDATE, ANY, refuse)
+    assert pools.snapshot() == [kept]
 
 
 class Stop(BaseException):
