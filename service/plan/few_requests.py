@@ -71,8 +71,11 @@ class FewRequests:
     def answer(self, *, with_entries: bool, most_entries: int) -> dict[str, object]:
         """The fields of the plan, as ``service.spec.PLAN_OUTPUTS`` names and orders them, device and backend aside.
 
-        Raises ``NotPlain`` for a slot outside the look-up table, and for more than ``most_entries``.
+        Raises ``NotPlain`` for a slot outside the look-up table, and for more entries or write rows than
+        ``most_entries``.
         """
+        if self.write_req_capacity > most_entries:
+            raise NotPlain
         lens = [prefix - first for prefix, first in zip(self.prefixes, self.firsts, strict=True)]
         offsets = [0, *accumulate(lens)]
         total, capacity = offsets[-1], self.verify_capacity or max(offsets[-1], 1)

@@ -25,7 +25,7 @@ def quick_plan(
         tables = tables.without(lut=not fields.get(USE_LUT.name, True), tokens=not fields.get(USE_TOKENS.name, True))
     try:
         batch = judge_few_requests(fields, tables)
-        if batch.write_req_capacity > min(limits.max_requests, _MOST_ENTRIES):
+        if batch.write_req_capacity > limits.max_requests:
             return None
         if resident is None and _largest(tables) > limits.max_table_cells:
             return None
