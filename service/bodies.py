@@ -8,6 +8,7 @@ from service.spec import (
     EXTEND_SEQ_LENS,
     FULL_TO_SWA_INDEX_MAPPING,
     PLAN_INPUTS,
+    POOL_NAME_PATTERN,
     PREFIX_LENS,
     REQ_POOL_INDICES,
     REQ_TO_TOKEN,
@@ -26,7 +27,7 @@ from service.spec import (
 
 MOST_GROUPS = 16
 
-POOL = TextSpec("pool", "Name of a resident pool, whose tables take the place of those of the body.")
+POOL = TextSpec("pool", "Name of a resident pool, whose tables take the place of those of the body.", POOL_NAME_PATTERN)
 POOL_VERSION = ScalarSpec(
     "pool_version", "int64", "Version that the pool must be at, else the answer is 409. Default: any."
 )

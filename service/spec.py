@@ -12,6 +12,12 @@ INTEGER_RANGE: dict[Dtype, tuple[int, int]] = {
 """Smallest and largest value of each dtype, both included."""
 
 
+OBJECT_NAME_PATTERN = "[A-Za-z][A-Za-z0-9_.-]{0,63}"
+"""Names that a caller may choose for objects of a body."""
+POOL_NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""Names of pools."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One tensor: its public name, the names of its axes, its dtype and what it means."""
@@ -49,10 +55,11 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class TextSpec:
-    """One string that names something: its public name and what it means."""
+    """One string that names something: its public name, what it means, and the pattern of all that it may be."""
 
     name: str
     sentence: str
+    pattern: str
     required: ClassVar[bool] = False
 
 
@@ -80,7 +87,7 @@ class ObjectSpec:
 class ObjectsSpec:
     """Objects of one kind under names that the caller chooses, in the caller's order. At least one.
 
-    A name is made of up to 64 letters, digits, `_`, `.` and `-`, and begins with a letter.
+    The names are of ``OBJECT_NAME_PATTERN``.
     """
 
     name: str

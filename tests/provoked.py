@@ -68,7 +68,7 @@ def _launch_on_meta() -> None:
 
 
 OBJECT_FIELDS: tuple[FieldSpec, ...] = (
-    TextSpec("pool", ""),
+    TextSpec("pool", "", ".*"),
     FlagSpec("use", "", default=True),
     ObjectSpec("plan", (), ""),
     ObjectsSpec("groups", (), "", most=1),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 from service.bodies import GROUPS_BODY, PLAN_BODY, POOL_BODY, SCATTER_BODY, STEP_BODY
 from service.spec import (
     INTEGER_RANGE,
+    OBJECT_NAME_PATTERN,
     PLAN_OUTPUTS,
     Dtype,
     FieldSpec,
@@ -21,8 +22,10 @@ from service.spec import (
     TextSpec,
 )
 
-OBJECT_NAME_PATTERN = "^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-POOL_NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+def whole(pattern: str) -> str:
+    """``pattern`` as JSON Schema takes it, which looks anywhere in a string."""
+    return f"^{pattern}$"
 
 
 def _integer(dtype: Dtype, minimum: int | None = None) -> Any:
@@ -40,7 +43,7 @@ def _field(spec: FieldSpec, model: str) -> Any:
         )
     if isinstance(spec, TextSpec):
         return (
-            Annotated[str, StringConstraints(pattern=POOL_NAME_PATTERN)] | None,
+            Annotated[str, StringConstraints(pattern=whole(spec.pattern))] | None,
             Field(None, description=spec.sentence),
         )
     if isinstance(spec, FlagSpec):
@@ -70,7 +73,7 @@ def _tensor_field(spec: TensorSpec) -> Any:
 
 
 def _objects_field(spec: ObjectsSpec, inner: type[BaseModel]) -> Any:
-    named = GenericAlias(dict, (Annotated[str, StringConstraints(pattern=OBJECT_NAME_PATTERN)], inner))
+    named = GenericAlias(dict, (Annotated[str, StringConstraints(pattern=whole(OBJECT_NAME_PATTERN))], inner))
     return (named, Field(description=spec.sentence, min_length=1, max_length=spec.most))
 
 

@@ -129,8 +129,8 @@ def _drop_framework_422(paths: Iterable[dict[str, Any]], schemas: dict[str, Any]
         schemas.pop(schema, None)
     for operations in paths:
         answers = operations.get("get", {}).get("responses", {})
-        if PROBLEM_JSON not in answers.get("422", {}).get("content", {PROBLEM_JSON: None}):
-            answers.pop("422")
+        if "422" in answers and PROBLEM_JSON not in answers["422"]["content"]:
+            del answers["422"]
 
 
 def openapi_text(document: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from service.http.answers import JsonAnswer
-from service.http.body_models import POOL_NAME_PATTERN, PlanResponse, PoolRequest, ScatterRequest, StepRequest
+from service.http.body_models import PlanResponse, PoolRequest, ScatterRequest, StepRequest, whole
 from service.http.examples import POOL, POOL_EXAMPLES, SCATTER_EXAMPLES, STEP_EXAMPLES, WorkedExample
 from service.http.openapi import BODY_STATUSES, TIMING_HEADER, json_answer, problems, request_body
 from service.http.preconditions import change_precondition, is_unchanged, put_precondition
@@ -16,6 +16,7 @@ from service.runtime.engine import Engine
 from service.runtime.operations import Operations, encode_pool, pool_fields
 from service.runtime.pools import Pool, etag_of
 from service.runtime.queries import require_pool_name
+from service.spec import POOL_NAME_PATTERN
 
 _ETAG_HEADER: dict[str, Any] = {"etag": {"description": "The version in quotes.", "schema": {"type": "string"}}}
 _NAME_PARAMETER = {
@@ -23,7 +24,7 @@ _NAME_PARAMETER = {
     "in": "path",
     "required": True,
     "description": "Name of the pool.",
-    "schema": {"type": "string", "pattern": POOL_NAME_PATTERN, "example": "example"},
+    "schema": {"type": "string", "pattern": whole(POOL_NAME_PATTERN), "example": "example"},
 }
 
 

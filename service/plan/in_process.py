@@ -10,7 +10,7 @@ from service.errors import refusal
 from service.kernels.backend import backend_for
 from service.kernels.host_backend import plan_on_host, store_plan
 from service.kernels.host_batch import HostBatch, read_batch
-from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers, PlanOperands
+from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
 from service.plan.plain_form import PlanBuffers, has_plain_form
 from service.plan.planner import slot_outside_lut
@@ -234,7 +234,7 @@ def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
         verify.verify_expected_positions,
         verify.verify_prev_slot_indices,
     )
-    operands = _operands(inputs, verify.verify_slot_indices.shape[0])
+    operands = inputs.operands(verify.verify_slot_indices.shape[0])
     if device.type != "cpu":
         backend_for(device).launch_plan(operands, offsets, entries)
         return
@@ -243,23 +243,6 @@ def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
     if min(plan.faults) != INT64_MAX:
         raise slot_outside_lut(inputs, batch, plan.faults)
     store_plan(batch, plan, offsets, entries)
-
-
-def _operands(inputs: PlanInputs, capacity: int) -> PlanOperands:
-    """What ``inputs.operands`` gives, of tensors that are where they are used."""
-    tokens = inputs.req_to_verify_expected_tokens
-    return PlanOperands(
-        inputs.req_pool_indices,
-        inputs.prefix_lens,
-        inputs.extend_seq_lens,
-        inputs.req_to_token,
-        inputs.full_to_swa_index_mapping,
-        tokens,
-        None if tokens is None else inputs.req_to_verify_expected_tokens_valid_lens,
-        inputs.swa_window_size,
-        inputs.kv_token_id_vs_position_offset,
-        capacity,
-    )
 
 
 def _judged(inputs: PlanInputs) -> HostBatch:

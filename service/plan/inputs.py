@@ -93,24 +93,19 @@ class PlanInputs:
 
         A tensor whose ``id`` is in ``moved`` is replaced by what stands there.
         """
-
-        def there(tensor: torch.Tensor) -> torch.Tensor:
-            return moved.get(id(tensor), tensor)
-
-        lut, tokens = self.full_to_swa_index_mapping, self.req_to_verify_expected_tokens
-        lens = self._valid_lens_in_use()
-        return PlanOperands(
-            req_pool_indices=there(self.req_pool_indices),
-            prefix_lens=there(self.prefix_lens),
-            extend_seq_lens=there(self.extend_seq_lens),
-            req_to_token=there(self.req_to_token),
-            full_to_swa_index_mapping=None if lut is None else there(lut),
-            req_to_verify_expected_tokens=None if tokens is None else there(tokens),
-            req_to_verify_expected_tokens_valid_lens=None if lens is None else there(lens),
-            swa_window_size=self.swa_window_size,
-            kv_token_id_vs_position_offset=self.kv_token_id_vs_position_offset,
-            verify_capacity=verify_capacity,
+        tensors: tuple[Any, ...] = (
+            self.req_pool_indices,
+            self.prefix_lens,
+            self.extend_seq_lens,
+            self.req_to_token,
+            self.full_to_swa_index_mapping,
+            self.req_to_verify_expected_tokens,
+            self._valid_lens_in_use(),
         )
+        if moved:
+            tensors = tuple(moved.get(id(tensor), tensor) for tensor in tensors)
+        scalars: tuple[Any, ...] = (self.swa_window_size, self.kv_token_id_vs_position_offset, verify_capacity)
+        return PlanOperands(*tensors, *scalars)
 
     def travelling(self) -> list[torch.Tensor]:
         """The tensors that have to be brought to the device: those of the batch, and tables unless they are there."""

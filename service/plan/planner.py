@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.errors import Refusal, refusal, within
-from service.kernels.backend import Target
 from service.kernels.host_backend import Entries, plan_on_host
 from service.kernels.host_batch import HostBatch, Ints, read_batch, under_window
 from service.kernels.operands import INT64_MAX
@@ -80,11 +79,6 @@ def _batch_of(inputs: PlanInputs, before: PlanJob | None) -> HostBatch:
         if all(mine is other for mine, other in zip(vectors, theirs, strict=True)):
             return under_window(before.batch, inputs.swa_window_size)
     return read_batch(*vectors, inputs.swa_window_size)
-
-
-def compute_plan(job: PlanJob, target: Target, *, with_entries: bool) -> Plan:
-    """The plan of one job, computed in memory of its own."""
-    return compute_plans([job], Workspace(target), with_entries=with_entries)[0]
 
 
 def compute_plans(jobs: Sequence[PlanJob], workspace: Workspace, *, with_entries: bool) -> list[Plan]:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from types import NoneType
 
+import numpy as np
 import torch
 
 from service.errors import refusal
+from service.kernels.host_batch import Flags, Ints
 from service.spec import INTEGER_RANGE, Dtype
 
 NamedTensor = tuple[torch.Tensor, str]
@@ -77,3 +79,18 @@ def require_integer(value: object, name: str, dtype: Dtype) -> None:
     smallest, largest = INTEGER_RANGE[dtype]
     if not smallest <= value <= largest:
         raise refusal("value-does-not-fit", place=name, value=value, dtype=dtype)
+
+
+def refuse_first(bad: Flags, code: str, values: Ints, **fields: object) -> None:
+    """Accept values [n] none of which is ``bad`` [n] bool; the first that is, and its index, go into the error."""
+    if bad.any():
+        index = int(bad.argmax())
+        raise refusal(code, index=index, value=int(values[index]), **fields)
+
+
+def refuse_repeated(values: Ints, code: str) -> None:
+    """Accept values [n] that are all different; the first that was there before goes into the error."""
+    distinct, first_seen = np.unique(values, return_index=True)
+    if distinct.shape != values.shape:
+        repeated = np.setdiff1d(np.arange(values.shape[0]), first_seen)
+        raise refusal(code, value=int(values[repeated[0]]))

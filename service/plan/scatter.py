@@ -1,12 +1,11 @@
 """The scatter in process: ragged rows into a table, judged as a whole before anything is written."""
 
-import numpy as np
 import torch
 
 from service.errors import refusal
 from service.kernels.backend import backend_for
 from service.kernels.operands import ScatterOperands
-from service.plan.require import NamedTensor, require_contiguous, require_same_device
+from service.plan.require import NamedTensor, refuse_first, refuse_repeated, require_contiguous, require_same_device
 
 _VECTORS = ("flat_in", "offsets", "req_pool_indices", "start_positions")
 
@@ -109,18 +108,9 @@ def validate_scatter_values(operands: ScatterOperands, pool: str) -> None:
         raise refusal("scatter-offsets-invalid", n=n)
     rows, (table_rows, columns) = operands.req_pool_indices.numpy(), operands.pool_out.shape
     outside = (rows < 0) | (rows >= table_rows)
-    if outside.any():
-        index = int(outside.argmax())
-        raise refusal("scatter-row-outside-pool", index=index, value=int(rows[index]), pool=pool, rows=table_rows)
-    values, first_seen = np.unique(rows, return_index=True)
-    if values.shape != rows.shape:
-        repeated = np.setdiff1d(np.arange(rows.shape[0]), first_seen)
-        raise refusal("scatter-duplicate-row", value=int(rows[repeated[0]]))
+    refuse_first(outside, "scatter-row-outside-pool", rows, pool=pool, rows=table_rows)
+    refuse_repeated(rows, "scatter-duplicate-row")
     if operands.start_positions is not None:
         starts = operands.start_positions.numpy()
         outside = (starts < 0) | (starts > columns)
-        if outside.any():
-            index = int(outside.argmax())
-            raise refusal(
-                "scatter-start-outside-pool", index=index, value=int(starts[index]), pool=pool, columns=columns
-            )
+        refuse_first(outside, "scatter-start-outside-pool", starts, pool=pool, columns=columns)

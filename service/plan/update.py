@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from service.errors import refusal, within
+from service.errors import within
 from service.kernels.host_batch import Ints
 from service.kernels.operands import ScatterOperands
-from service.plan.require import require_len, require_rank
+from service.plan.require import refuse_first, refuse_repeated, require_len, require_rank
 from service.plan.scatter import validate_scatter_form, validate_scatter_values
 from service.plan.tables import Tables, require_table
 from service.plan.transfer import Workspace
@@ -140,10 +140,5 @@ def _judge_cells(cells: CellsUpdate, length: int) -> None:
     require_len(cells.values, "values", cells.indices.shape[0])
     indices = cells.indices.numpy()
     outside = (indices < 0) | (indices >= length)
-    if outside.any():
-        index = int(outside.argmax())
-        raise refusal("cell-outside-lut", index=index, value=int(indices[index]), length=length)
-    values, first_seen = np.unique(indices, return_index=True)
-    if values.shape != indices.shape:
-        repeated = np.setdiff1d(np.arange(indices.shape[0]), first_seen)
-        raise refusal("duplicate-cell", value=int(indices[repeated[0]]))
+    refuse_first(outside, "cell-outside-lut", indices, length=length)
+    refuse_repeated(indices, "duplicate-cell")

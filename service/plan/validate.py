@@ -10,6 +10,7 @@ from service.errors import refusal
 from service.kernels.host_batch import Flags, HostBatch, Ints, largest, smallest
 from service.plan.inputs import PlanInputs
 from service.plan.require import (
+    refuse_first,
     require_contiguous,
     require_dtype,
     require_integer,
@@ -94,13 +95,13 @@ def _is_plainly_right(inputs: PlanInputs, batch: HostBatch) -> bool:
 def _validate_each(inputs: PlanInputs, batch: HostBatch) -> None:
     _validate_rows(inputs, batch)
     columns = inputs.req_to_token.shape[1]
-    _refuse_first(batch.prefix_lens > columns, "prefix-exceeds-columns", batch.prefix_lens, columns=columns)
+    refuse_first(batch.prefix_lens > columns, "prefix-exceeds-columns", batch.prefix_lens, columns=columns)
     if (batch.write_offsets < 0).any():
         raise refusal("extend-sum-overflow")
     tokens, lens = inputs.req_to_verify_expected_tokens, inputs.req_to_verify_expected_tokens_valid_lens
     if tokens is not None and lens is not None:
         valid_lens, columns = lens.numpy(), tokens.shape[1]
-        _refuse_first(batch.active & (valid_lens > columns), "valid-len-exceeds-columns", valid_lens, columns=columns)
+        refuse_first(batch.active & (valid_lens > columns), "valid-len-exceeds-columns", valid_lens, columns=columns)
 
 
 def _validate_presence(inputs: PlanInputs, caller: str) -> None:
@@ -151,9 +152,3 @@ def _looks_tokens_up(batch: HostBatch, valid_lens: Ints, shift: int) -> Flags:
     first, end = np.minimum(batch.first_positions, _FAR), np.minimum(batch.prefix_lens, _FAR)
     looked_up: Flags = batch.active & (np.maximum(first + shift, 0) < np.minimum(end + shift, valid_lens))
     return looked_up
-
-
-def _refuse_first(bad: Flags, code: str, values: Ints, **fields: int) -> None:
-    if bad.any():
-        index = int(bad.argmax())
-        raise refusal(code, index=index, value=int(values[index]), **fields)

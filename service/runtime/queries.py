@@ -30,6 +30,7 @@ from service.plan.update import CellsUpdate, RowsUpdate, TablesUpdate
 from service.spec import (
     EXPECTED_TOKENS,
     FULL_TO_SWA_INDEX_MAPPING,
+    POOL_NAME_PATTERN,
     PREFIX_LENS,
     REQ_POOL_INDICES,
     REQ_TO_TOKEN,
@@ -43,7 +44,6 @@ Fields = Mapping[str, Any]
 _TABLES = (REQ_TO_TOKEN.name, FULL_TO_SWA_INDEX_MAPPING.name, EXPECTED_TOKENS.name)
 _NO_INPUTS = {*_TABLES, POOL.name, POOL_VERSION.name, USE_LUT.name, USE_TOKENS.name}
 """Fields of a plan's body that are not inputs of the plan as they are."""
-_POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def step_query(fields: Fields) -> StepQuery:
 
 def require_pool_name(name: str) -> None:
     """Accept up to 64 letters, digits, dots, underscores and hyphens that begin with a letter or digit."""
-    if not _POOL_NAME.fullmatch(name):
+    if not re.fullmatch(POOL_NAME_PATTERN, name):
         raise refusal("pool-name-invalid")
 
 

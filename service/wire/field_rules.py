@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.spec import FieldSpec, ObjectSpec, ObjectsSpec, TensorSpec
+from service.spec import OBJECT_NAME_PATTERN, FieldSpec, ObjectSpec, ObjectsSpec, TensorSpec
 
 IntArray = NDArray[np.int32] | NDArray[np.int64]
 
@@ -20,8 +20,6 @@ Value: TypeAlias = IntArray | int | bool | str | dict[str, "Value"]
 LONGEST_TEXT_BYTES = 64
 """Bytes of the longest text that a field holds, in UTF-8."""
 
-_OBJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-
 
 def is_required(field: FieldSpec, given: Container[str]) -> bool:
     """Whether an object that has the names ``given`` must have ``field`` among them, and no null for it."""
@@ -30,7 +28,7 @@ def is_required(field: FieldSpec, given: Container[str]) -> bool:
 
 def is_object_name(name: str) -> bool:
     """Whether ``name`` may be chosen for one of the objects of an ``ObjectsSpec``."""
-    return _OBJECT_NAME.fullmatch(name) is not None
+    return re.fullmatch(OBJECT_NAME_PATTERN, name) is not None
 
 
 def named_object(name: str, objects: ObjectsSpec) -> ObjectSpec:

@@ -22,7 +22,7 @@ LARGE_BYTES = 64 * 2**20
 
 def _uvloop() -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
-        pytest.skip("there is no uvloop")
+        pytest.skip("needs uvloop; install it where it has a wheel")
     import uvloop
 
     return uvloop.new_event_loop()

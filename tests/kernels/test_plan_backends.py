@@ -11,11 +11,12 @@ from service.kernels.backend import BackendName, Target, backend_named
 from service.kernels.operands import INT64_MAX
 from service.plan import VerifyPlan, WritePlan, launch_canary_plan_kernels
 from service.plan.inputs import PlanInputs
-from service.plan.planner import compute_plan, judge
+from service.plan.planner import judge
 from service.plan.reference import plan_reference
 from tests.batches import Shape, draw_batch
 from tests.cases import Case, inputs_of, load_cases
 from tests.kernels.harness import BACKENDS, POISON, Filled, device_of, run_backend
+from tests.planning import compute_plan
 
 
 def assert_equals_reference(filled: Filled, inputs: PlanInputs) -> None:

@@ -10,9 +10,10 @@ import torch
 from service.errors import InvalidInput
 from service.kernels.backend import BackendName, Target, backend_named
 from service.plan.inputs import PlanInputs
-from service.plan.planner import compute_plan, judge
+from service.plan.planner import judge
 from tests.cases import Case, inputs_of, load_cases
 from tests.kernels.harness import BACKENDS, device_of
+from tests.planning import compute_plan
 
 INT32 = torch.int32
 LUT = "full_to_swa_index_mapping"

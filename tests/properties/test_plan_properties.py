@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 
 from service.kernels.backend import BackendName, Target, backend_named
-from service.plan.planner import Plan, compute_plan, judge
+from service.plan.planner import Plan, judge
 from tests.cases import inputs_of
 from tests.kernels.harness import BACKENDS
+from tests.planning import compute_plan
 from tests.properties.oracle import oracle
 from tests.properties.strategies import requests
 

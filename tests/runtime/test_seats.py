@@ -33,7 +33,7 @@ class Holder:
         return self.seat
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks, as does every system with Triton; use one")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks; run it on Linux or macOS")
 def test_a_process_takes_the_lowest_free_seat_and_a_killed_one_leaves_its_own() -> None:
     holders: list[Holder] = []
     try:
@@ -48,7 +48,7 @@ def test_a_process_takes_the_lowest_free_seat_and_a_killed_one_leaves_its_own() 
             holder.kill()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks, as does every system with Triton; use one")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks; run it on Linux or macOS")
 def test_a_process_keeps_its_seat_and_leaves_those_of_others() -> None:
     with seats_offered():
         other = Holder()

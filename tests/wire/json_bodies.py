@@ -16,7 +16,7 @@ Answer = Mapping[str, Value]
 _LENS = TensorSpec("lens", ("n",), "int64", "")
 _TABLE = TensorSpec("table", ("rows", "cols"), "int32", "", required=False)
 _NUMBERS = (ScalarSpec("n", "int64", ""), ScalarSpec("e", "int32", ""), ScalarSpec("true", "int64", ""))
-_WORDS = (TextSpec("pool", ""), FlagSpec("use", "", default=True))
+_WORDS = (TextSpec("pool", "", ".*"), FlagSpec("use", "", default=True))
 _INNER = ObjectSpec("inner", (_LENS, *_NUMBERS, *_WORDS), "")
 
 NESTED_FIELDS: tuple[FieldSpec, ...] = (
