@@ -19,7 +19,7 @@ from tests.provoked_pools import POOL_SITUATIONS
 from tests.running import GOOD_REQUEST, InProcess, host_app, in_process
 
 SOURCE = Path(service.__path__[0])
-RAISERS = ("refusal", "_refuse_first", "_within")
+RAISERS = ("refusal", "refuse_first", "refuse_repeated", "_within")
 
 
 @pytest.fixture(scope="module")
