@@ -1,21 +1,29 @@
 """Owns the decoding of a JSON body to the values of an operation's fields. Knows no HTTP and no device."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from service.errors import refusal, within
 from service.spec import INTEGER_RANGE, FieldSpec, FlagSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
 from service.wire.field_rules import LONGEST_TEXT_BYTES, Value, is_required, named_object
-from service.wire.int_array import PIECE_BYTES, decode_int_array, does_not_fit
+from service.wire.int_array import decode_int_array, does_not_fit
 from service.wire.int_text import LONGEST_INTEGER_BYTES
 from service.wire.json_members import Members, Span, require_member_end, split_members
 from service.wire.json_token import Token, byte_at, read_name, read_value
 from service.wire.small_body import SMALL_BODY_BYTES, decode_small_body
 
+ArrayReader: TypeAlias = Callable[[bytes, Span, TensorSpec], tuple[Any, int]]
+"""Reads the array that begins at ``span.start``: what it returns, or raises, is what ``decode_int_array`` does. The
+array may be of another kind than numpy's.
+"""
 
-def decode_json_body(body: bytes, fields: Sequence[FieldSpec]) -> dict[str, Value]:
+
+def decode_json_body(
+    body: bytes, fields: Sequence[FieldSpec], read_array: ArrayReader = decode_int_array
+) -> dict[str, Value]:
     """The fields that ``body`` gives, by name: an array of the field's dtype and the text's rank, an integer, a text,
     a boolean, or the fields of an object.
 
@@ -35,13 +43,15 @@ def decode_json_body(body: bytes, fields: Sequence[FieldSpec]) -> dict[str, Valu
         decoded = decode_small_body(body, fields)
         if decoded is not None:
             return decoded
-    return decode_any_body(body, fields)
+    return decode_any_body(body, fields, read_array)
 
 
-def decode_any_body(body: bytes, fields: Sequence[FieldSpec], piece_bytes: int = PIECE_BYTES) -> dict[str, Value]:
+def decode_any_body(
+    body: bytes, fields: Sequence[FieldSpec], read_array: ArrayReader = decode_int_array
+) -> dict[str, Value]:
     """What ``decode_json_body`` returns, for a body of any length: this function is its definition."""
     members, break_off = split_members(body, fields)
-    decoded = _Decoder(body, piece_bytes).decode_members(members)
+    decoded = _Decoder(body, read_array).decode_members(members)
     if break_off:
         try:
             raise break_off
@@ -53,7 +63,7 @@ def decode_any_body(body: bytes, fields: Sequence[FieldSpec], piece_bytes: int =
 @dataclass(frozen=True, slots=True)
 class _Decoder:
     body: bytes
-    piece_bytes: int
+    read_array: ArrayReader
 
     def decode_members(self, members: Members) -> dict[str, Value]:
         """The values of an object's fields."""
@@ -76,7 +86,7 @@ class _Decoder:
     def _decode_value(self, span: Span, field: FieldSpec, *, may_be_null: bool) -> tuple[Value | None, int]:
         """The value in ``span``, None for a null that means absent, and the position after it."""
         if isinstance(field, TensorSpec) and byte_at(self.body, span.start) == b"[":
-            return decode_int_array(self.body, span, field, self.piece_bytes)
+            return self.read_array(self.body, span, field)
         token = read_value(self.body, span.start)
         if token.kind == "null" and may_be_null:
             return None, token.stop

@@ -9,6 +9,7 @@ import numpy as np
 from service.errors import Refusal
 from service.spec import PLAN_INPUTS, FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
 from service.wire.field_rules import Value
+from service.wire.int_array import decode_int_array
 from service.wire.json_body import decode_any_body, decode_json_body
 
 Answer = Mapping[str, Value]
@@ -53,7 +54,9 @@ def nested(**parts: str) -> bytes:
 def answers(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> list[Answer | str]:
     """What every decoder answers: the fields, or the message of the refusal."""
     decoders: list[Callable[[], Answer]] = [partial(decode_json_body, body, fields)]
-    decoders += [partial(decode_any_body, body, fields, piece) for piece in PIECES]
+    decoders += [
+        partial(decode_any_body, body, fields, partial(decode_int_array, piece_bytes=piece)) for piece in PIECES
+    ]
     found: list[Answer | str] = []
     for decode in decoders:
         try:

@@ -1,12 +1,14 @@
 """Objects in bodies, written by hand: what they decode to, and the message and the place of each refusal."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 from service.errors import Refusal
 from service.spec import TensorSpec
+from service.wire.int_array import decode_int_array
 from service.wire.json_body import decode_any_body, decode_json_body
 from service.wire.small_body import decode_small_body
 from tests.wire.json_bodies import (
@@ -28,7 +30,7 @@ def refusal_of(body: bytes) -> tuple[str, tuple[str, ...]]:
     faults = set()
     for piece in PIECES:
         with pytest.raises(Refusal) as caught:
-            decode_any_body(body, NESTED_FIELDS, piece)
+            decode_any_body(body, NESTED_FIELDS, partial(decode_int_array, piece_bytes=piece))
         faults.add((str(caught.value), caught.value.loc))
     with pytest.raises(Refusal) as caught:
         decode_json_body(body, NESTED_FIELDS)
