@@ -72,18 +72,12 @@ class BoundPlan:
     inputs: PlanInputs
     verify: VerifyPlan
     write: WritePlan
+    arguments: Mapping[str, Any]
+    """All of it as the API takes it."""
 
     def launch(self) -> None:
         """Enqueue the plan, by the API that engines use."""
-        inputs = self.inputs
-        given: dict[str, Any] = {spec.name: tensor for tensor, spec in inputs.tensors()}
-        launch_canary_plan_kernels(
-            verify_plan_out=self.verify,
-            write_plan_out=self.write,
-            swa_window_size=inputs.swa_window_size,
-            verify_capacity=self.verify.verify_slot_indices.shape[0],
-            **given,
-        )
+        launch_canary_plan_kernels(**self.arguments)
 
     def answer(self) -> dict[str, object]:
         """The plan by the names that the service answers with."""
@@ -107,7 +101,10 @@ def bind(inputs: PlanInputs, entries: int) -> BoundPlan:
     device = inputs.req_pool_indices.device
     verify = VerifyPlan.allocate(verify_capacity=max(entries, 1), device=device)
     write = WritePlan.allocate(write_req_capacity=inputs.bs, device=device)
-    return BoundPlan(inputs, verify.zero_for_testing_(), write.zero_for_testing_())
+    arguments: dict[str, Any] = {spec.name: tensor for tensor, spec in inputs.tensors()}
+    arguments |= {"verify_plan_out": verify.zero_for_testing_(), "write_plan_out": write.zero_for_testing_()}
+    arguments |= {"swa_window_size": inputs.swa_window_size, "verify_capacity": max(entries, 1)}
+    return BoundPlan(inputs, verify, write, arguments)
 
 
 def require_right_plan(shape: BatchShape, device: torch.device) -> BoundPlan:

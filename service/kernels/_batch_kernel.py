@@ -102,6 +102,15 @@ def _store_seeds(
 
 
 @triton.jit
+def _store_offsets(requests, bs, lens, extend, verify_before, write_before, outputs):
+    """Store the offsets of requests, before which there are so many verify entries and new tokens."""
+    verify_offsets_ptr, _, _, write_offsets_ptr, _ = outputs
+    in_batch = requests < bs
+    tl.store(verify_offsets_ptr + requests, verify_before + tl.cumsum(lens, 0) - lens, mask=in_batch)
+    tl.store(write_offsets_ptr + requests, write_before + tl.cumsum(extend, 0) - extend, mask=in_batch)
+
+
+@triton.jit
 def _store_totals(verify_total, write_total, bs, verify_capacity, write_offsets_len, outputs, BLOCK: tl.constexpr):
     """Store both totals, the overflow flag and the counts, and zero the write offsets beyond the batch."""
     verify_offsets_ptr, verify_num_valid_ptr, verify_enable_ptr, write_offsets_ptr, write_num_valid_reqs_ptr = outputs

@@ -3,8 +3,7 @@
 import triton
 import triton.language as tl
 
-from service.kernels._batch_kernel import _cached_tokens, _read_request, _read_requests, _window_start
-from service.kernels._offsets_kernel import _block_of
+from service.kernels._batch_kernel import _cached_tokens, _read_request, _window_start
 from service.kernels._tile_kernel import _lies_in_64, _store_entries, _store_rows
 
 _MOST_RUNS = tl.constexpr(6)
@@ -13,8 +12,18 @@ request up.
 """
 _LANES = tl.constexpr(256)
 """Entries that are written at once in the latter."""
+_GRAIN = tl.constexpr(64)
+"""Shares of entries begin at multiples of so many: whole sectors of memory."""
 _SECTOR = tl.constexpr(16)
 """Entries between the borders of memory that lanes keep to: 128 bytes of an int64 vector."""
+
+
+@triton.jit
+def _share_of(part, parts, total):
+    """Which of ``total`` entries one of ``parts`` equal parts has: first and stop, which are not in order if none."""
+    share = tl.cdiv(tl.cdiv(total, parts.to(total.dtype)), _GRAIN) * _GRAIN
+    first = part.to(total.dtype) * share
+    return first, tl.minimum(first + share, total)
 
 
 @triton.jit
@@ -102,14 +111,14 @@ def _store_short_runs(
 
 @triton.jit
 def _store_span(
-    first, stop, requests0, before, requests, lens, verify_offsets_ptr, batch, table, lut, tokens, entries,
+    first, stop, requests0, before, requests, ends, lens, verify_offsets_ptr, batch, table, lut, tokens, entries,
     HAS_LUT: tl.constexpr, HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write entries [first, stop), first < stop, all of a block of requests that begins with ``requests0``.
 
-    ``lens`` [BATCH_BLOCK] are those of ``requests``, ``before`` is how many entries come before the block.
+    ``lens`` [BATCH_BLOCK] are those of ``requests``, ``ends`` [BATCH_BLOCK] where their entries end, ``before`` is how
+    many entries come before the block.
     """
-    ends = before + tl.cumsum(lens, 0)
     # Two counts below 65536 in one sum.
     counts = tl.sum((ends <= first).to(tl.int32) + ((ends < stop).to(tl.int32) << 16), 0)
     low = requests0 + (counts & 0xFFFF)
@@ -126,27 +135,3 @@ def _store_span(
         _store_short_runs(
             first, stop, low, high, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS
         )
-
-
-@triton.jit
-def _store_spans(
-    first, stop, blocks, sums_ptr, verify_offsets_ptr, batch, table, lut, tokens, entries, HAS_LUT: tl.constexpr,
-    HAS_TOKENS: tl.constexpr, REPORTS: tl.constexpr, BATCH_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write entries [first, stop), first < stop, of requests in any number of blocks."""
-    block, before = _block_of(sums_ptr, blocks, first, BATCH_BLOCK)
-    # Bounded by the blocks too, lest a batch that changes between the two launches keep this from ending.
-    while (first < stop) & (block < blocks):
-        requests = block * BATCH_BLOCK + tl.arange(0, BATCH_BLOCK)
-        _, _, long_lens = _read_requests(batch, requests)
-        lens = long_lens.to(first.dtype)
-        after = before + tl.sum(lens, 0)
-        upto = tl.minimum(after, stop)
-        if first < upto:
-            _store_span(
-                first, upto, block * BATCH_BLOCK, before, requests, lens, verify_offsets_ptr, batch, table, lut,
-                tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK,
-            )  # fmt: skip
-        first = upto
-        before = after
-        block += 1

@@ -1,15 +1,12 @@
-"""Device code of a whole plan: some programs write the offsets, the others share the entries. Jit bodies only."""
+"""Device code of a whole plan. Jit bodies only."""
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_wait
 
-from service.kernels._batch_kernel import _read_requests
-from service.kernels._entries_kernel import _store_span, _store_spans
-from service.kernels._offsets_kernel import _store_offsets, _verify_total
+from service.kernels._batch_kernel import _read_extend_lens, _read_requests, _store_offsets, _store_seeds, _store_totals
+from service.kernels._blocks_kernel import _plan_block
+from service.kernels._entries_kernel import _share_of, _store_span
 
-_GRAIN = tl.constexpr(64)
-"""What a program writes begins at a multiple of so many entries: whole sectors of memory."""
 _SIZES = ["bs", "rows", "cols", "lut_len", "token_rows", "token_cols", "window", "token_offset"]
 _SIZES += ["verify_capacity", "room", "write_offsets_len", "blocks"]
 _POINTERS = ["req_pool_indices_ptr", "prefix_lens_ptr", "extend_seq_lens_ptr", "req_to_token_ptr", "lut_ptr"]
@@ -60,50 +57,47 @@ def _plan_kernel(
     BLOCK: tl.constexpr,
     WAITS: tl.constexpr,
 ):
-    """The first programs write offsets, one a block of requests; the others write an equal share of the entries each.
-
-    Each of the others finds its share by itself. BLOCKED: there are several blocks, and a launch before this one
-    summed them up. WIDE: flat indices of entries need 64 bits. WAITS: this may begin before that launch has ended.
+    """Not BLOCKED: one program writes the offsets, the others write an equal share of the entries each, which each of
+    them finds by itself. BLOCKED: there are several blocks of requests, a launch before this one summed them up, and
+    equally many programs work on each block. WIDE: flat indices of entries need 64 bits. WAITS: this may begin before
+    that launch has ended.
     """
-    if WAITS:
-        gdc_wait()
     batch = (req_pool_indices_ptr, prefix_lens_ptr, bs, window)
     table = (req_to_token_ptr, rows, cols)
     lut = (lut_ptr, lut_len)
     tokens = (tokens_ptr, token_rows, token_cols, valid_lens_ptr, token_offset)
+    outputs = (verify_offsets_ptr, verify_num_valid_ptr, verify_enable_ptr, write_offsets_ptr, write_num_valid_reqs_ptr)
     entries = (slot_ptr, token_ptr, position_ptr, prev_slot_ptr, faults_ptr)
     index_type: tl.constexpr = tl.int64 if WIDE else tl.int32
     program = tl.program_id(0).to(tl.int64)
-    if program < blocks:
-        outputs = (
-            verify_offsets_ptr, verify_num_valid_ptr, verify_enable_ptr, write_offsets_ptr, write_num_valid_reqs_ptr
-        )  # fmt: skip
-        _store_offsets(
-            program, blocks, batch, extend_seq_lens_ptr, table, lut, sums_ptr, outputs, write_seed_slot_indices_ptr,
-            faults_ptr, verify_capacity, write_offsets_len, HAS_LUT, REPORTS, BLOCKED, BATCH_BLOCK,
+    most = tl.minimum(verify_capacity, room)
+    zero = program * 0
+    if BLOCKED:
+        _plan_block(
+            program, blocks, most, batch, extend_seq_lens_ptr, table, lut, tokens, sums_ptr, outputs,
+            write_seed_slot_indices_ptr, entries, verify_capacity, write_offsets_len,
+            HAS_LUT, HAS_TOKENS, REPORTS, BATCH_BLOCK, BLOCK, WAITS, index_type,
         )  # fmt: skip
     else:
         requests = tl.arange(0, BATCH_BLOCK).to(tl.int64)
-        if BLOCKED:
-            long_total = _verify_total(sums_ptr, blocks, BATCH_BLOCK)
+        row, prefix, lens = _read_requests(batch, requests)
+        if program == 0:
+            extend = _read_extend_lens(extend_seq_lens_ptr, requests, bs, row)
+            _store_seeds(
+                requests, bs, row, prefix, extend, table, lut, write_seed_slot_indices_ptr, faults_ptr, HAS_LUT, REPORTS
+            )
+            _store_offsets(requests, bs, lens, extend, zero, zero, outputs)
+            _store_totals(
+                tl.sum(lens, 0), tl.sum(extend, 0), bs, verify_capacity, write_offsets_len, outputs, BATCH_BLOCK
+            )
         else:
-            _, _, long_lens = _read_requests(batch, requests)
-            long_total = tl.sum(long_lens, 0)
-        if (long_total <= verify_capacity) & (long_total <= room):
-            # From here on sums fit the type: the launcher compared it with the room.
-            total = long_total.to(index_type)
-            writers = (tl.num_programs(0) - blocks).to(index_type)
-            share = tl.cdiv(tl.cdiv(total, writers), _GRAIN) * _GRAIN
-            first = (program - blocks).to(index_type) * share
-            stop = tl.minimum(first + share, total)
-            if first < stop:
-                if BLOCKED:
-                    _store_spans(
-                        first, stop, blocks, sums_ptr, verify_offsets_ptr, batch, table, lut, tokens, entries,
-                        HAS_LUT, HAS_TOKENS, REPORTS, BATCH_BLOCK, BLOCK,
-                    )  # fmt: skip
-                else:
+            total = tl.sum(lens, 0)
+            if total <= most:
+                # From here on sums fit the type: the launcher compared it with the room.
+                first, stop = _share_of(program - 1, tl.num_programs(0) - 1, total.to(index_type))
+                if first < stop:
+                    ends = tl.cumsum(lens.to(index_type), 0)
                     _store_span(
-                        first, stop, blocks * 0, first * 0, requests, long_lens.to(index_type), verify_offsets_ptr,
+                        first, stop, zero, first * 0, requests, ends, lens, verify_offsets_ptr,
                         batch, table, lut, tokens, entries, HAS_LUT, HAS_TOKENS, REPORTS, BLOCK,
                     )  # fmt: skip

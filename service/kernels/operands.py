@@ -1,6 +1,6 @@
 """Owns what a backend reads and writes: the operands of one plan and the buffers it fills."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -14,8 +14,7 @@ NO_TOKEN = -1
 """What stands where no token is expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOperands:
+class PlanOperands(NamedTuple):
     """The tensors and integers that a plan is computed from: on one device, of the shapes in ``service.spec``."""
 
     req_pool_indices: torch.Tensor
@@ -35,8 +34,7 @@ class PlanOperands:
         return self.req_pool_indices.shape[0]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetBuffers:
+class OffsetBuffers(NamedTuple):
     """What the offsets pass fills.
 
     ``verify_offsets`` [bs+1] int64, ``verify_num_valid`` [1] int32, ``verify_enable`` [1] int32,
@@ -58,8 +56,7 @@ class OffsetBuffers:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class EntryBuffers:
+class EntryBuffers(NamedTuple):
     """What the entries pass fills, each [>= entries] int64; elements past the entries are left untouched."""
 
     verify_slot_indices: torch.Tensor
@@ -68,8 +65,7 @@ class EntryBuffers:
     verify_prev_slot_indices: torch.Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterOperands:
+class ScatterOperands(NamedTuple):
     """Ragged rows and the table that takes them; ``start_positions`` None stands for all zeros."""
 
     flat_in: torch.Tensor

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from service.kernels._blocks_kernel import _block_sums_kernel
 from service.kernels._launcher import Launcher, Variant
-from service.kernels._offsets_kernel import _block_sums_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
 from service.kernels.operands import EntryBuffers, OffsetBuffers, PlanOperands, ScatterOperands
@@ -83,13 +83,13 @@ def launch_plan(operands: PlanOperands, offsets: OffsetBuffers, entries: EntryBu
     room = 0 if entries is None else entries.verify_slot_indices.shape[0]
     shape = _shape_for(operands.bs, room)
     blocks = max(-(-operands.bs // shape.batch_block), 1)
-    writers = 0 if entries is None else _writers(room, device, shape)
+    programs = _programs(room, device, shape, blocks)
     constants = _constants(operands, offsets, shape)
     with _on_device(device):
         variant = _plans.variant(device, constants) or _compile(operands, offsets, shape)
         sums = _launch_sums(operands, blocks) if shape.blocked else operands.prefix_lens
         variant.launch(
-            blocks + writers,
+            programs,
             _pointers(operands, offsets, entries, sums),
             _sizes(operands, offsets, room, blocks),
         )
@@ -213,6 +213,12 @@ def _sizes(operands: PlanOperands, offsets: OffsetBuffers, room: int, blocks: in
         offsets.write_offsets.shape[0],
         blocks,
     )
+
+
+def _programs(room: int, device: torch.device, shape: _Shape, blocks: int) -> int:
+    """Whole blocks have a program for the offsets and writers, others as many of them for each block as for any."""
+    writers = _writers(room, device, shape)
+    return blocks * max(writers // blocks, 1) if shape.blocked else 1 + writers
 
 
 def _writers(room: int, device: torch.device, shape: _Shape) -> int:

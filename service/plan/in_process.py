@@ -12,7 +12,7 @@ from service.kernels.host_backend import plan_on_host, store_plan
 from service.kernels.host_batch import HostBatch, read_batch
 from service.kernels.operands import INT64_MAX, EntryBuffers, OffsetBuffers
 from service.plan.inputs import PlanInputs
-from service.plan.plain_form import PlanBuffers, has_plain_form
+from service.plan.plain_form import has_plain_form
 from service.plan.planner import slot_outside_lut
 from service.plan.reference import plan_reference
 from service.plan.require import require_tensor
@@ -142,7 +142,7 @@ def launch_canary_plan_kernels(
         req_to_verify_expected_tokens_valid_lens=req_to_verify_expected_tokens_valid_lens,
         kv_token_id_vs_position_offset=kv_token_id_vs_position_offset,
     )
-    if not has_plain_form(inputs, _plain_buffers(verify_plan_out, write_plan_out)):
+    if not _are_plain(inputs, verify_plan_out, write_plan_out):
         validate_form(inputs, buffers=_buffers(verify_plan_out, write_plan_out))
     _launch(inputs, verify_plan_out, write_plan_out)
 
@@ -203,8 +203,9 @@ def _buffers(verify: VerifyPlan, write: WritePlan) -> list[Buffer]:
     ]
 
 
-def _plain_buffers(verify: VerifyPlan, write: WritePlan) -> PlanBuffers:
-    return PlanBuffers(
+def _are_plain(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> bool:
+    return has_plain_form(
+        inputs,
         columns=(
             verify.verify_slot_indices,
             verify.verify_expected_tokens,
@@ -220,7 +221,7 @@ def _plain_buffers(verify: VerifyPlan, write: WritePlan) -> PlanBuffers:
 def _launch(inputs: PlanInputs, verify: VerifyPlan, write: WritePlan) -> None:
     device = inputs.req_pool_indices.device
     offsets = OffsetBuffers(
-        verify_offsets=torch.empty(inputs.bs + 1, dtype=torch.int64, device=device),
+        verify_offsets=inputs.prefix_lens.new_empty(inputs.bs + 1),
         verify_num_valid=verify.verify_num_valid,
         verify_enable=verify.enable,
         write_offsets=write.write_offsets,

@@ -3,7 +3,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -13,27 +12,26 @@ from service.spec import INTEGER_RANGE
 _SMALLEST, _LARGEST = INTEGER_RANGE["int64"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanBuffers:
-    """The caller's buffers: ``columns`` [verify_capacity] int64, ``counts`` [1] int32, the others int64 by request."""
+def has_plain_form(
+    inputs: PlanInputs,
+    columns: Sequence[torch.Tensor],
+    counts: Sequence[torch.Tensor],
+    write_offsets: torch.Tensor,
+    seeds: torch.Tensor,
+) -> bool:
+    """Whether inputs, both capacities given, and the buffers of their plan surely break no rule of their form.
 
-    columns: Sequence[torch.Tensor]
-    counts: Sequence[torch.Tensor]
-    write_offsets: torch.Tensor
-    seeds: torch.Tensor
-
-
-def has_plain_form(inputs: PlanInputs, buffers: PlanBuffers) -> bool:
-    """Whether inputs, both capacities given, and the buffers of their plan surely break no rule of their form."""
+    ``columns`` [verify_capacity] int64, ``counts`` [1] int32, the others int64 by request.
+    """
     capacity, requests = inputs.verify_capacity, inputs.write_req_capacity
     if capacity is None or requests is None or not has_plain_inputs(inputs):
         return False
     device = inputs.req_pool_indices.device
     return (
-        _are(buffers.columns, torch.int64, (capacity,), device)
-        and _are(buffers.counts, torch.int32, (1,), device)
-        and _are((buffers.write_offsets,), torch.int64, (requests + 1,), device)
-        and _are((buffers.seeds,), torch.int64, (requests,), device)
+        _are(columns, torch.int64, (capacity,), device)
+        and _are(counts, torch.int32, (1,), device)
+        and _are((write_offsets,), torch.int64, (requests + 1,), device)
+        and _are((seeds,), torch.int64, (requests,), device)
     )
 
 
@@ -94,15 +92,17 @@ def _tables_fit(inputs: PlanInputs, device: torch.device) -> bool:
 
 
 def _are(tensors: Sequence[torch.Tensor], dtype: torch.dtype, shape: Sequence[int], device: torch.device) -> bool:
-    plain, strided = torch.Tensor, torch.strided
-    for tensor in tensors:
-        if (
-            type(tensor) is not plain
-            or tensor.dtype is not dtype
-            or tensor.shape != shape
-            or tensor.device != device
-            or tensor.layout is not strided
-            or not tensor.is_contiguous()
-        ):
-            return False
+    plain = torch.Tensor
+    try:
+        for tensor in tensors:
+            if (
+                type(tensor) is not plain
+                or tensor.dtype is not dtype
+                or tensor.shape != shape
+                or tensor.device != device
+                or not tensor.is_contiguous()
+            ):
+                return False
+    except RuntimeError:  # sparse: it has no strides
+        return False
     return True

@@ -9,7 +9,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from service.kernels import triton_backend
-from service.kernels._offsets_kernel import _block_sums_kernel
+from service.kernels._blocks_kernel import _block_sums_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
 

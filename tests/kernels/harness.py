@@ -1,6 +1,6 @@
 """Runs a backend on poisoned buffers with guard cells around them, and reads back what it wrote."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,11 +63,9 @@ def operands_on(inputs: PlanInputs, device: torch.device) -> PlanOperands:
     """The operands of judged inputs, on ``device``."""
     operands = inputs.operands(judge(inputs).sizes.verify_capacity)
     moved: dict[str, Any] = {
-        field.name: value.to(device)
-        for field in fields(operands)
-        if isinstance(value := getattr(operands, field.name), torch.Tensor)
+        name: value.to(device) for name, value in operands._asdict().items() if isinstance(value, torch.Tensor)
     }
-    return replace(operands, **moved)
+    return operands._replace(**moved)
 
 
 def run_backend(name: BackendName, inputs: PlanInputs, device: torch.device, spare: int = 7) -> Filled:

@@ -1,6 +1,5 @@
 """Compilations are counted, and once the first plan has been launched there are none."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,9 +60,8 @@ def test_after_the_first_plan_no_size_window_or_alignment_compiles_anything(kern
             shape = Shape(bs=bs, cols=cols, lut=True, window=window, tokens=True, token_offset=bs % 3)
             batch: PlanOperands = operands_on(draw_batch(shape, seed=bs), kernel_device)
             room = bs * cols + 1
-            run_operands("triton", replace(batch, verify_capacity=room), room, bs + 1)
-            moved = replace(
-                batch,
+            run_operands("triton", batch._replace(verify_capacity=room), room, bs + 1)
+            moved = batch._replace(
                 req_pool_indices=moved_by_one(batch.req_pool_indices),
                 prefix_lens=moved_by_one(batch.prefix_lens),
                 req_to_token=moved_by_one(batch.req_to_token),

@@ -82,6 +82,19 @@ def test_entries_around_a_tile_border_are_all_written(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("long", [[], [0], [700], [255, 256], [1099], [3, 4, 5, 600]], ids=str)
+def test_blocks_of_requests_that_differ_much_share_their_entries(
+    long: list[int], backend: BackendName, kernel_device: torch.device
+) -> None:
+    bs, cols = 1100, 1700
+    rows = torch.arange(bs) % 7 + 1
+    prefix_lens = torch.arange(bs) % 3
+    prefix_lens[long] = cols
+    inputs = PlanInputs(rows, prefix_lens, rows, torch.randperm(8 * cols).reshape(8, cols).to(torch.int32))
+    assert_equals_reference(run_backend(backend, inputs, device_of(backend, kernel_device)), inputs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("slack", [-2, -1, 0, 1])
 def test_only_a_total_above_the_capacity_is_overflow(
     slack: int, backend: BackendName, kernel_device: torch.device

@@ -1,7 +1,5 @@
 """What the kernels do with values that nobody judged: they read nothing out of range and yield slot -1."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -60,8 +58,7 @@ def test_a_garbage_prefix_overflows_and_writes_no_entry(prefix: int, kernel_devi
 def test_garbage_prefixes_never_add_up_to_a_plan_that_fits(kernel_device: torch.device) -> None:
     bs = 2**23  # so many of the longest would wrap a 64-bit sum
     batch = operands(kernel_device, [1], [2**63 - 1], [0])
-    many = replace(
-        batch,
+    many = batch._replace(
         req_pool_indices=batch.req_pool_indices.repeat(bs),
         prefix_lens=batch.prefix_lens.repeat(bs),
         extend_seq_lens=batch.extend_seq_lens.repeat(bs),
@@ -73,13 +70,12 @@ def test_garbage_prefixes_never_add_up_to_a_plan_that_fits(kernel_device: torch.
 
 
 def test_a_slot_outside_the_lut_becomes_minus_1_and_is_reported(kernel_device: torch.device) -> None:
-    batch = replace(
-        operands(kernel_device, [1, 2], [3, 2], [1, 1]),
+    batch = operands(kernel_device, [1, 2], [3, 2], [1, 1])._replace(
         full_to_swa_index_mapping=torch.arange(100, 113, device=kernel_device),
     )
     faults = run_operands("triton", batch, 20, 2).faults
     assert faults == [2 * 2, 0]
-    assert run_operands("triton", replace(batch, verify_capacity=1), 20, 2).faults == [INT64_MAX, 0]
+    assert run_operands("triton", batch._replace(verify_capacity=1), 20, 2).faults == [INT64_MAX, 0]
 
 
 @pytest.mark.parametrize("valid_len", EXTREMES)
@@ -87,8 +83,7 @@ def test_a_slot_outside_the_lut_becomes_minus_1_and_is_reported(kernel_device: t
 def test_a_token_outside_the_token_table_is_not_expected(
     valid_len: int, shift: int, kernel_device: torch.device
 ) -> None:
-    batch = replace(
-        operands(kernel_device, [1, 2], [2, 2], [1, 1]),
+    batch = operands(kernel_device, [1, 2], [2, 2], [1, 1])._replace(
         req_to_verify_expected_tokens=torch.tensor([[5], [6]], dtype=torch.int32, device=kernel_device),
         req_to_verify_expected_tokens_valid_lens=torch.tensor([valid_len, valid_len], device=kernel_device),
         kv_token_id_vs_position_offset=shift,
@@ -106,8 +101,7 @@ def test_many_short_runs_of_garbage_read_nothing_outside_the_tables(
     prefix = [request * 5 % 7 for request in range(len(rows))]
     valid_lens = [EXTREMES[request // 8] for request in range(len(rows))]
     tokens = [[0, 0], [31, 32], [41, 42], [51, 52]]
-    batch = replace(
-        operands(kernel_device, rows, prefix, [1] * len(rows)),
+    batch = operands(kernel_device, rows, prefix, [1] * len(rows))._replace(
         req_to_verify_expected_tokens=torch.tensor(tokens, dtype=torch.int32, device=kernel_device),
         req_to_verify_expected_tokens_valid_lens=torch.tensor(valid_lens, device=kernel_device),
         kv_token_id_vs_position_offset=shift,

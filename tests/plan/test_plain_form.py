@@ -8,21 +8,21 @@ import torch
 
 from service.errors import InvalidInput
 from service.plan.inputs import PlanInputs
-from service.plan.plain_form import PlanBuffers, has_plain_form, has_plain_inputs
+from service.plan.plain_form import has_plain_form, has_plain_inputs
 from service.plan.validate import validate_form
 from tests.plan.test_validate import ACCEPTED, RULES, good
 
 INT32 = torch.int32
 
 
-def buffers_of(inputs: PlanInputs) -> PlanBuffers:
+def good_buffers() -> dict[str, Any]:
     """Buffers that fit good inputs."""
-    return PlanBuffers(
-        columns=[torch.empty(9, dtype=torch.int64) for _ in range(4)],
-        counts=[torch.empty(1, dtype=INT32) for _ in range(3)],
-        write_offsets=torch.empty(3, dtype=torch.int64),
-        seeds=torch.empty(2, dtype=torch.int64),
-    )
+    return {
+        "columns": [torch.empty(9, dtype=torch.int64) for _ in range(4)],
+        "counts": [torch.empty(1, dtype=INT32) for _ in range(3)],
+        "write_offsets": torch.empty(3, dtype=torch.int64),
+        "seeds": torch.empty(2, dtype=torch.int64),
+    }
 
 
 def is_refused(inputs: PlanInputs) -> bool:
@@ -36,14 +36,14 @@ def is_refused(inputs: PlanInputs) -> bool:
 @pytest.mark.parametrize("change", [change for change, _ in RULES], ids=[message for _, message in RULES])
 def test_what_breaks_a_rule_of_form_is_not_accepted(change: dict[str, Any]) -> None:
     inputs = replace(good(), **change)
-    assert has_plain_form(inputs, buffers_of(inputs)) is not is_refused(inputs)
+    assert has_plain_form(inputs, **good_buffers()) is not is_refused(inputs)
     assert has_plain_inputs(inputs) is not is_refused(inputs)
 
 
 @pytest.mark.parametrize("change", [*ACCEPTED, {}, {"swa_window_size": 0, "full_to_swa_index_mapping": None}], ids=str)
 def test_what_breaks_none_is_accepted(change: dict[str, Any]) -> None:
     inputs = replace(good(), **change)
-    assert has_plain_form(inputs, buffers_of(inputs))
+    assert has_plain_form(inputs, **good_buffers())
     assert has_plain_inputs(inputs)
 
 
@@ -66,7 +66,7 @@ def test_what_breaks_none_is_accepted(change: dict[str, Any]) -> None:
 )
 def test_what_is_unusual_is_left_to_the_rules(change: dict[str, Any]) -> None:
     inputs = replace(good(), **change)
-    assert not has_plain_form(inputs, buffers_of(inputs))
+    assert not has_plain_form(inputs, **good_buffers())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_unusual_is_left_to_the_rules(change: dict[str, Any]) -> None:
 )
 def test_a_buffer_of_another_form_is_not_accepted(change: dict[str, Any]) -> None:
     inputs = good()
-    assert not has_plain_form(inputs, replace(buffers_of(inputs), **change))
+    assert not has_plain_form(inputs, **(good_buffers() | change))
 
 
 def test_without_buffers_capacities_may_be_left_to_their_defaults() -> None:
@@ -129,6 +129,6 @@ def test_an_empty_batch_needs_room_for_one_in_its_buffers_too() -> None:
     inputs = PlanInputs(
         nothing, nothing, nothing, torch.zeros((1, 1), dtype=INT32), verify_capacity=9, write_req_capacity=0
     )
-    buffers = replace(buffers_of(inputs), write_offsets=torch.empty(1, dtype=torch.int64), seeds=nothing)
+    buffers = good_buffers() | {"write_offsets": torch.empty(1, dtype=torch.int64), "seeds": nothing}
     assert is_refused(inputs)
-    assert not has_plain_form(inputs, buffers)
+    assert not has_plain_form(inputs, **buffers)
