@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from service.kernels.host_backend import Entries
+from service.kernels.host_batch import Ints
 from service.plan.planner import Plan
 
 _MAX_ROWS = 200
 """More rows than this are counted, not printed."""
 
 
-def print_plan(plan: Plan, console: Console) -> None:
+def print_plan(plan: Plan[Ints], console: Console) -> None:
     """One line about the plan, a table of its requests and a table of its verify entries."""
     sizes = plan.sizes
     state = "enabled" if sizes.enabled else f"disabled: the capacity is {sizes.verify_capacity}"
@@ -24,7 +25,7 @@ def print_plan(plan: Plan, console: Console) -> None:
         _print_entries(plan, plan.entries, console)
 
 
-def _print_requests(plan: Plan, console: Console) -> None:
+def _print_requests(plan: Plan[Ints], console: Console) -> None:
     rows = (
         (str(r), _range(plan.verify_offsets[r : r + 2]), _range(plan.write_offsets[r : r + 2]), str(seed))
         for r, seed in enumerate(plan.write_seed_slot_indices[:_MAX_ROWS].tolist())
@@ -32,7 +33,7 @@ def _print_requests(plan: Plan, console: Console) -> None:
     _print_rows(("request", "verify entries", "write entries", "seed slot"), rows, plan.sizes.bs, console)
 
 
-def _print_entries(plan: Plan, entries: Entries, console: Console) -> None:
+def _print_entries(plan: Plan[Ints], entries: Entries[Ints], console: Console) -> None:
     shown = min(plan.sizes.verify_total, _MAX_ROWS)
     owners = plan.verify_offsets.searchsorted(range(shown), side="right") - 1
     columns = (

@@ -1,7 +1,7 @@
 """The host backend: plans and scatters on CPU tensors, vectorised with numpy. Bit for bit what the kernels answer."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,17 @@ from service.kernels.operands import (
     ScatterOperands,
 )
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """The verify entries on the host, each [verify_num_valid] int64, or [0] when the plan is not enabled."""
+class Entries(Generic[A]):
+    """The verify entries, each [verify_num_valid] int64, or [0] when the plan is not enabled."""
 
-    verify_slot_indices: Ints
-    verify_expected_tokens: Ints
-    verify_expected_positions: Ints
-    verify_prev_slot_indices: Ints
+    verify_slot_indices: A
+    verify_expected_tokens: A
+    verify_expected_positions: A
+    verify_prev_slot_indices: A
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class HostPlan:
     verify_capacity: int
     write_offsets: Ints
     seeds: Ints
-    entries: Entries | None
+    entries: Entries[Ints] | None
     faults: tuple[int, int]
 
 
@@ -126,7 +128,7 @@ def _seeds(batch: HostBatch, tables: _Tables) -> tuple[Ints, int]:
     return seeds, INT64_MAX if outside is None else int(having[outside.argmax()])
 
 
-def _entries(operands: PlanOperands, batch: HostBatch, tables: _Tables) -> tuple[Entries, int]:
+def _entries(operands: PlanOperands, batch: HostBatch, tables: _Tables) -> tuple[Entries[Ints], int]:
     """All entries, and the key (see ``OffsetBuffers.faults``) of the first slot outside the look-up table."""
     total, starts = int(batch.verify_offsets[-1]), batch.verify_offsets[:-1]
     lens = batch.prefix_lens - batch.first_positions

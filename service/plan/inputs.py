@@ -31,8 +31,8 @@ _NOT_MOVED: Mapping[int, torch.Tensor] = MappingProxyType({})
 class PlanInputs:
     """One batch and its tables; fields, shapes and dtypes are those of ``service.spec.PLAN_INPUTS``.
 
-    A capacity of None stands for its default. ``resident`` tables stay where they are: they were judged when they
-    came to their device, which need not be that of the batch. ``loc`` is where in a request the inputs stand.
+    A capacity of None stands for its default. ``resident`` tables are together where plans are computed already, which
+    need not be where the batch is. ``loc`` is where in a request the inputs stand.
     """
 
     req_pool_indices: torch.Tensor

@@ -36,7 +36,7 @@ def has_plain_form(
 
 
 def has_plain_inputs(inputs: PlanInputs) -> bool:
-    """Whether inputs surely break no rule of their form. Resident tables have been judged."""
+    """Whether inputs surely break no rule of their form."""
     batch = inputs.req_pool_indices
     if type(batch) is not torch.Tensor:
         return False
@@ -48,7 +48,7 @@ def has_plain_inputs(inputs: PlanInputs) -> bool:
         and len(shape) == 1
         and _is_room_for(inputs.write_req_capacity, max(shape[0], 1))
         and _are(_vectors(inputs), torch.int64, shape, device)
-        and (inputs.resident or _tables_fit(inputs, device))
+        and _tables_fit(inputs, inputs.req_to_token.device if inputs.resident else device)
     )
 
 

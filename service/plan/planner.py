@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 
 from service.errors import Refusal, refusal, within
 from service.kernels.host_backend import Entries, plan_on_host
@@ -14,6 +16,8 @@ from service.plan.plain_form import has_plain_inputs
 from service.plan.results import ResultLayout, lay_out, no_faults
 from service.plan.transfer import Workspace
 from service.plan.validate import validate_form, validate_values
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,14 @@ class PlanSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A computed plan on the host; arrays are int64 and shaped as in ``service.spec.PLAN_OUTPUTS``."""
+class Plan(Generic[A]):
+    """A computed plan; arrays are int64, shaped as in ``service.spec.PLAN_OUTPUTS``, on the host or on the device."""
 
     sizes: PlanSizes
-    verify_offsets: Ints
-    write_offsets: Ints
-    write_seed_slot_indices: Ints
-    entries: Entries | None
+    verify_offsets: A
+    write_offsets: A
+    write_seed_slot_indices: A
+    entries: Entries[A] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +85,22 @@ def _batch_of(inputs: PlanInputs, before: PlanJob | None) -> HostBatch:
     return read_batch(*vectors, inputs.swa_window_size)
 
 
-def compute_plans(jobs: Sequence[PlanJob], workspace: Workspace, *, with_entries: bool) -> list[Plan]:
+def compute_plans(
+    jobs: Sequence[PlanJob], workspace: Workspace, *, with_entries: bool, most_read: int = INT64_MAX
+) -> list[Plan[Any]]:
     """The plan of each job, computed on the workspace's device; ``with_entries`` false leaves the verify entries out.
 
-    Tensors that several jobs share travel to the device once, and all plans come back in one copy.
+    Tensors that several jobs share travel to the device once, and all plans come back in one copy; if they have more
+    than ``most_read`` elements together, their arrays stay on the device until the workspace is used again.
     Raises ``InvalidInput`` for the first slot outside a look-up table.
     """
     if workspace.target.backend.name == "host":
         return [_on_host(job, with_entries) for job in jobs]
     with workspace.entered():
-        return _on_device(jobs, workspace, with_entries)
+        return _on_device(jobs, workspace, with_entries, most_read)
 
 
-def _on_host(job: PlanJob, with_entries: bool) -> Plan:
+def _on_host(job: PlanJob, with_entries: bool) -> Plan[Ints]:
     operands = job.inputs.operands(job.sizes.verify_capacity)
     plan = plan_on_host(operands, job.batch, with_entries=with_entries)
     _refuse_faults(job, plan.faults)
@@ -105,7 +112,7 @@ def _on_host(job: PlanJob, with_entries: bool) -> Plan:
     return Plan(job.sizes, job.batch.verify_offsets, write_offsets, plan.seeds, entries)
 
 
-def _on_device(jobs: Sequence[PlanJob], workspace: Workspace, with_entries: bool) -> list[Plan]:
+def _on_device(jobs: Sequence[PlanJob], workspace: Workspace, with_entries: bool, most_read: int) -> list[Plan[Any]]:
     counts = [job.sizes.verify_total if with_entries and job.sizes.enabled else 0 for job in jobs]
     layouts, elements = lay_out(
         [(job.sizes.bs, job.sizes.write_req_capacity, count) for job, count in zip(jobs, counts, strict=True)]
@@ -116,19 +123,23 @@ def _on_device(jobs: Sequence[PlanJob], workspace: Workspace, with_entries: bool
     for job, layout in zip(jobs, layouts, strict=True):
         buffers = layout.buffers(results, workspace.unread, reports=job.inputs.lut_length > 0)
         workspace.target.backend.launch_plan(job.inputs.operands(job.sizes.verify_capacity, there), *buffers)
-    found = workspace.read(results)
-    return [_read_plan(job, layout, found, with_entries) for job, layout in zip(jobs, layouts, strict=True)]
+    stays = elements > most_read
+    found = workspace.read(results[: layouts[-1].faults.stop] if stays else results)
+    arrays = results if stays else found
+    return [_read_plan(job, layout, found, arrays, with_entries) for job, layout in zip(jobs, layouts, strict=True)]
 
 
-def _read_plan(job: PlanJob, layout: ResultLayout, found: Ints, with_entries: bool) -> Plan:
-    entry_key, request = found[layout.faults].tolist()
+def _read_plan(
+    job: PlanJob, layout: ResultLayout, faults: Ints, arrays: Ints | torch.Tensor, with_entries: bool
+) -> Plan[Any]:
+    entry_key, request = faults[layout.faults].tolist()
     _refuse_faults(job, (entry_key, request))
-    verify_offsets, write_offsets, seeds, *columns = (found[array] for array in layout.arrays)
-    entries = Entries(*columns) if columns else _no_entries()
+    verify_offsets, write_offsets, seeds, *columns = (arrays[array] for array in layout.arrays)
+    entries: Any = Entries(*columns) if columns else _no_entries()
     return Plan(job.sizes, verify_offsets, write_offsets, seeds, entries if with_entries else None)
 
 
-def _no_entries() -> Entries:
+def _no_entries() -> Entries[Ints]:
     return Entries(*(np.empty(0, np.int64) for _ in range(4)))
 
 

@@ -46,6 +46,11 @@ class Tables:
         """A copy on ``device``, which shares no memory with these."""
         return Tables(**{spec.name: tensor.to(device, copy=True) for tensor, spec in self.given()})
 
+    def together(self) -> "Tables":
+        """The same on one device: that of those which are not on the CPU, if there are any."""
+        away = [tensor.device for tensor, _ in self.given() if tensor.device.type != "cpu"]
+        return Tables(**{spec.name: tensor.to(away[0]) for tensor, spec in self.given()}) if away else self
+
     def widened(self, rows: int, columns: int) -> "Tables":
         """The same with tables of at least ``rows`` rows and ``columns`` columns, filled up with 0."""
         return Tables(
@@ -77,6 +82,6 @@ def _widened(table: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     have_rows, have_columns = table.shape
     if have_rows >= rows and have_columns >= columns:
         return table
-    wide = torch.zeros((max(rows, have_rows), max(columns, have_columns)), dtype=table.dtype)
+    wide = torch.zeros((max(rows, have_rows), max(columns, have_columns)), dtype=table.dtype, device=table.device)
     wide[:have_rows, :have_columns] = table
     return wide

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -37,7 +38,7 @@ class PlanComputer:
     compiled_by_warm_up: int | None = None
     """Kernels that this process had compiled when the warm-up was over; None until then."""
 
-    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
         """The plan of each of ``inputs``.
 
         Raises ``InvalidInput`` for inputs that break a rule, ``ServingRefusal`` for ones over a limit.

@@ -28,7 +28,7 @@ from service.runtime.queries import (
 from service.runtime.quick_plans import quick_plan
 from service.wire.json_answer import encode_json
 
-Compute = Callable[[Sequence[PlanInputs], bool], list[Plan]]
+Compute = Callable[[Sequence[PlanInputs], bool], list[Plan[Any]]]
 """From inputs, and whether entries are wanted, to the plan of each. Runs on the device thread."""
 
 PutQuery = tuple[Tables, int, int]
@@ -221,6 +221,6 @@ def pool_fields(pool: Pool) -> dict[str, object]:
     }
 
 
-def _elements(plan: Plan) -> int:
+def _elements(plan: Plan[Any]) -> int:
     entries = 0 if plan.entries is None else 4 * plan.entries.verify_slot_indices.shape[0]
     return entries + 2 * plan.sizes.bs + plan.sizes.write_req_capacity

@@ -1,10 +1,12 @@
 """Between the planner and the wire: a plan becomes the fields of an answer."""
 
+from typing import Any
+
 from service.plan.planner import Plan
 from service.wire.json_answer import encode_json
 
 
-def plan_fields(plan: Plan) -> dict[str, object]:
+def plan_fields(plan: Plan[Any]) -> dict[str, object]:
     """What a plan answers, by the names and in the order of ``service.spec.PLAN_OUTPUTS``, device and backend aside."""
     sizes, entries = plan.sizes, plan.entries
     fields: dict[str, object] = {
@@ -24,6 +26,6 @@ def plan_fields(plan: Plan) -> dict[str, object]:
     return fields
 
 
-def encode_plan(plan: Plan, device: str, backend: str) -> bytes:
+def encode_plan(plan: Plan[Any], device: str, backend: str) -> bytes:
     """The JSON answer of a plan that ``backend`` computed on ``device``."""
     return encode_json(plan_fields(plan) | {"device": device, "backend": backend})

@@ -116,7 +116,7 @@ def groups_query(fields: Fields) -> PlanQuery:
 
 def tables_query(fields: Fields) -> tuple[Tables, int, int]:
     """The tables that PUT /pools/{pool} is given, and the rows and columns that they shall have at least."""
-    tables = Tables(**{name: torch.from_numpy(fields[name]) for name in _TABLES if name in fields})
+    tables = Tables(**{name: _tensor(fields[name]) for name in _TABLES if name in fields}).together()
     for spec in (ROWS, COLUMNS):
         if fields.get(spec.name, 0) < 0:
             raise refusal("below-minimum", name=spec.name, minimum=spec.minimum, value=fields[spec.name])
@@ -160,14 +160,15 @@ def _require_one_source(fields: Fields, pool: str | None) -> None:
 
 def _inputs(fields: Fields, tables: Tables | None, loc: tuple[str, ...]) -> PlanInputs:
     found = Tables(**{name: fields[name] for name in _TABLES if name in fields}) if tables is None else tables
-    used = found.without(lut=not fields.get(USE_LUT.name, True), tokens=not fields.get(USE_TOKENS.name, True))
+    wanted = found.without(lut=not fields.get(USE_LUT.name, True), tokens=not fields.get(USE_TOKENS.name, True))
+    used = wanted.together()
     others = {name: value for name, value in fields.items() if name not in _NO_INPUTS}
     return PlanInputs(
         **others,
         req_to_token=used.req_to_token,
         full_to_swa_index_mapping=used.full_to_swa_index_mapping,
         req_to_verify_expected_tokens=used.req_to_verify_expected_tokens,
-        resident=tables is not None,
+        resident=tables is not None or used.req_to_token.device.type != "cpu",
         loc=loc,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ class HeldCompute:
         self.let = threading.Event()
         self.calls = 0
 
-    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    def __call__(self, inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
         self.calls += 1
         self.begun.set()
         assert self.let.wait(PATIENCE_SECONDS)
@@ -40,7 +41,7 @@ def failing_once(error: BaseException) -> Compute:
     """A compute whose first call raises ``error``; later ones are right."""
     errors = [error]
 
-    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
         if errors:
             raise errors.pop()
         return compute_right(inputs, with_entries)

@@ -15,6 +15,7 @@ from service.plan.planner import Plan, compute_plans, judge
 from service.plan.reference import plan_reference
 from service.plan.tables import Tables
 from service.plan.transfer import Workspace
+from service.runtime.plan_codec import plan_fields
 from service.runtime.queries import groups_query
 from tests.batches import Shape, draw_batch
 from tests.kernels.harness import BACKENDS, device_of
@@ -57,7 +58,7 @@ def resident(inputs: PlanInputs, tables: Tables) -> PlanInputs:
     return replace(inputs, **there, resident=True)
 
 
-def assert_is_reference(plan: Plan, inputs: PlanInputs) -> None:
+def assert_is_reference(plan: Plan[Any], inputs: PlanInputs) -> None:
     expected = asdict(plan_reference(inputs))
     assert plan.entries is not None
     for name in ("verify_offsets", "write_offsets", "write_seed_slot_indices"):
@@ -84,6 +85,33 @@ def test_each_of_several_plans_is_its_own(
     for plan, one in zip(compute_plans(jobs[:2], workspace, with_entries=False), inputs[:2], strict=True):
         assert plan.entries is None
         assert plan.write_seed_slot_indices.tolist() == plan_reference(one).write_seed_slot_indices
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("with_entries", [False, True])
+def test_plans_with_more_elements_than_are_read_stay_on_the_device(
+    with_entries: bool, kernel_device: torch.device
+) -> None:
+    workspace = Workspace(target_of("triton", kernel_device))
+    jobs = [judge(one) for one in groups_of(draw_batch(Shape(bs=7, cols=4, lut=True, tokens=True), seed=2))]
+    read = compute_plans(jobs, workspace, with_entries=with_entries)
+    for most_read, kind in ((0, torch.Tensor), (10**6, np.ndarray)):
+        plans = compute_plans(jobs, workspace, with_entries=with_entries, most_read=most_read)
+        for plan, expected in zip(map(plan_fields, plans), map(plan_fields, read), strict=True):
+            arrays = {name: value for name, value in plan.items() if isinstance(value, kind)}
+            assert arrays.keys() >= {name for name, value in expected.items() if np.asarray(value).size > 1}
+            assert {name: np.asarray(torch.as_tensor(value).cpu()).tolist() for name, value in plan.items()} == {
+                name: np.asarray(value).tolist() for name, value in expected.items()
+            }
+
+
+@pytest.mark.triton
+def test_a_slot_outside_is_found_in_plans_that_stay_too(kernel_device: torch.device) -> None:
+    batch = draw_batch(Shape(bs=6, cols=8, lut=True, padding=0), seed=3)
+    batch.req_to_token[:] = 5
+    job = judge(replace(batch, prefix_lens=torch.full((6,), 8), full_to_swa_index_mapping=torch.arange(5)))
+    with pytest.raises(InvalidInput, match="SWA slot 5 is outside full_to_swa_index_mapping length 5"):
+        compute_plans([job], Workspace(target_of("triton", kernel_device)), with_entries=True, most_read=0)
 
 
 @pytest.mark.triton

@@ -13,6 +13,7 @@ from service.plan.validate import validate_form
 from tests.plan.test_validate import ACCEPTED, RULES, good
 
 INT32 = torch.int32
+TABLES = ("req_to_token", "full_to_swa_index_mapping", "req_to_verify_expected_tokens")
 
 
 def good_buffers() -> dict[str, Any]:
@@ -118,10 +119,12 @@ def test_an_empty_batch_needs_room_for_one() -> None:
     assert not has_plain_inputs(replace(empty, write_req_capacity=0))
 
 
-def test_resident_tables_are_not_looked_at_again() -> None:
-    elsewhere = torch.zeros((3, 8), dtype=INT32, device="meta")
-    assert has_plain_inputs(replace(good(), req_to_token=elsewhere, resident=True))
-    assert not has_plain_inputs(replace(good(), req_to_token=elsewhere))
+def test_resident_tables_are_together_wherever_the_batch_is() -> None:
+    inputs = good()
+    away = {name: getattr(inputs, name).to("meta") for name in TABLES}
+    assert has_plain_inputs(replace(inputs, **away, resident=True))
+    assert not has_plain_inputs(replace(inputs, **away))
+    assert not has_plain_inputs(replace(inputs, **away | {"req_to_token": inputs.req_to_token}, resident=True))
 
 
 def test_an_empty_batch_needs_room_for_one_in_its_buffers_too() -> None:

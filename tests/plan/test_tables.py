@@ -73,3 +73,14 @@ def test_a_table_is_found_by_its_name_or_refused() -> None:
 def test_tables_of_another_form_are_refused(tables: Tables, message: str) -> None:
     with pytest.raises(Refusal, match=message):
         tables.validate()
+
+
+def test_tables_are_brought_together_where_one_of_them_is() -> None:
+    apart = Tables(TABLE, LUT.to("meta"), TOKENS)
+    assert {tensor.device.type for tensor, _ in apart.together().given()} == {"meta"}
+    here = Tables(TABLE, LUT)
+    assert here.together() is here
+
+
+def test_tables_are_widened_where_they_are() -> None:
+    assert Tables(TABLE.to("meta")).widened(3, 3).req_to_token.device.type == "meta"

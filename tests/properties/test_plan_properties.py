@@ -17,7 +17,7 @@ from tests.properties.strategies import requests
 DEVICE = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
-def planned(request: dict[str, Any], backend: BackendName) -> Plan:
+def planned(request: dict[str, Any], backend: BackendName) -> Plan[Any]:
     """The plan as the service computes it."""
     device = DEVICE if backend == "triton" else torch.device("cpu")
     return compute_plan(judge(inputs_of(request)), Target(device, backend_named(backend)), with_entries=True)

@@ -149,7 +149,7 @@ def test_as_many_bodies_are_decoded_at_once_as_there_are_codec_threads(
 def test_the_warm_up_and_every_plan_that_needs_a_device_run_in_one_thread() -> None:
     threads: list[str] = []
 
-    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
         threads.append(threading.current_thread().name)
         return compute_right(inputs, with_entries)
 
@@ -230,7 +230,7 @@ def test_closing_waits_for_work_that_runs_and_drops_work_that_waits() -> None:
     begun, let = threading.Event(), threading.Event()
     finished: list[int] = []
 
-    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+    def compute(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
         begun.set()
         assert let.wait(PATIENCE_SECONDS)
         finished.append(inputs[0].bs)

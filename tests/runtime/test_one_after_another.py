@@ -134,7 +134,7 @@ def _torn(torn: TablesUpdate, resident: Tables, workspace: Workspace) -> None:
     apply_update(TablesUpdate({}, torn.cells), resident, workspace)
 
 
-def _slow(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan]:
+def _slow(inputs: Sequence[PlanInputs], with_entries: bool) -> list[Plan[Any]]:
     """The plans, made twice with time for others in between."""
     limits = PlanLimits(10**6, 10**6, 10**6)
     computer = PlanComputer(Workspace(Target(torch.device("cpu"), backend_named("host"))), limits)
