@@ -1,0 +1,118 @@
+"""Launches the kernels that read the text of one array of integers. Knows no field and no body.
+
+They accept only what is plain: numbers apart by commas, each with at most one space behind it, in one or two levels.
+That a text is not read says nothing about it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+
+from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _survey_kernel
+from service.kernels._launcher import Launcher
+
+WORD_BYTES = 4
+TILE_BYTES = 4096
+"""Bytes that a program judges, and then reads numbers of. A power of 2."""
+_MOST_BYTES = 2**30
+"""Longer texts are not read: positions in them are computed in 32 bits."""
+_SUM_BLOCK = 4096
+_READ_LANES = 256
+_DIGITS = {torch.int32: 10, torch.int64: 19}
+"""Digits of the longest number."""
+
+
+class SurveyConstants(NamedTuple):
+    """Constants of ``_survey_kernel``."""
+
+    BLOCK: int
+
+
+class SumConstants(NamedTuple):
+    """Constants of ``_sum_kernel``."""
+
+    BLOCK: int = _SUM_BLOCK
+
+
+class ReadConstants(NamedTuple):
+    """Constants of ``_read_kernel``."""
+
+    DIGITS: int
+    BLOCK: int
+    LANES: int = _READ_LANES
+
+
+_surveys = Launcher(_survey_kernel)
+_sums = Launcher(_sum_kernel)
+_reads = Launcher(_read_kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A text in which no byte stands wrong: how many numbers it has, how many its first row, and where they end.
+
+    Whether they fit a dtype, and whether all rows have the length of the first, is still open.
+    """
+
+    words: torch.Tensor
+    is_table: bool
+    numbers: int
+    columns: int
+    tile_bytes: int
+    ends: torch.Tensor
+    counts: torch.Tensor
+    bases: torch.Tensor
+    summary: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array, if it is rectangular."""
+        return (self.numbers // self.columns, self.columns) if self.is_table else (self.numbers,)
+
+
+def survey_array(words: torch.Tensor, num_bytes: int, *, is_table: bool, tile_bytes: int = TILE_BYTES) -> Survey | None:
+    """What is found in the text of an array, None if it is not plain, or surely ragged; waits for the device.
+
+    ``words`` [ceil(num_bytes / 4)] int32 are the bytes of the text, the last word filled up with any. The text is taken
+    to begin with ``[[`` if it ``is_table``. The device must be the current one.
+    """
+    if not 0 < num_bytes <= _MOST_BYTES:
+        return None
+    device = words.device
+    tiles = -(-num_bytes // tile_bytes)
+    ends = torch.empty(tiles * (tile_bytes // 2), dtype=torch.int16, device=device)
+    counts, first_rows = torch.empty((2, tiles), dtype=torch.int32, device=device)
+    sums = torch.empty(tiles + 4, dtype=torch.int64, device=device)
+    bases, summary = sums[:tiles], sums[tiles:]
+    found = (words, ends, counts, first_rows), (num_bytes, int(is_table))
+    surveys = SurveyConstants(tile_bytes)
+    (_surveys.variant(device, surveys) or _surveys.compile(device, *found, [surveys])).launch(tiles, *found)
+    summed = (counts, first_rows, bases, summary), (tiles,)
+    (_sums.variant(device, SumConstants()) or _sums.compile(device, *summed, [SumConstants()])).launch(1, *summed)
+    faulty, numbers, columns, _ = summary.tolist()
+    if faulty or numbers % columns:
+        return None
+    return Survey(words, is_table, numbers, columns, tile_bytes, ends, counts, bases, summary)
+
+
+def read_integers(survey: Survey, integers: torch.Tensor) -> bool:
+    """Fill ``integers`` with the numbers, true if all of them fit its dtype and the rows have one length; waits.
+
+    ``integers`` [numbers] is contiguous and int32 or int64. When false is returned, its content is undefined.
+    """
+    pointers = (survey.words.view(torch.uint8), survey.ends, survey.counts, survey.bases, survey.summary, integers)
+    sizes = (survey.columns, survey.numbers)
+    device = integers.device
+    constants = ReadConstants(_DIGITS[integers.dtype], survey.tile_bytes)
+    variant = _reads.variant(device, constants) or _reads.compile(device, pointers, sizes, [constants])
+    variant.launch(survey.counts.shape[0], pointers, sizes)
+    return survey.summary[3].item() == 0
+
+
+def warm_up(device: torch.device) -> None:
+    """Compile all that reading any text on ``device`` needs; it must be the current one."""
+    text = torch.tensor(list(b"[0] "), dtype=torch.uint8, device=device)
+    for dtype in _DIGITS:
+        survey = survey_array(text.view(torch.int32), 3, is_table=False)
+        read_integers(cast(Survey, survey), torch.empty(1, dtype=dtype, device=device))
