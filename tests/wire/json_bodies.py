@@ -11,6 +11,7 @@ from service.spec import PLAN_INPUTS, FieldSpec, FlagSpec, ObjectSpec, ObjectsSp
 from service.wire.field_rules import Value
 from service.wire.int_array import decode_int_array
 from service.wire.json_body import decode_any_body, decode_json_body
+from service.wire.quick_array import quick_array_reader, wait_for_compiled_loop
 
 Answer = Mapping[str, Value]
 
@@ -57,6 +58,8 @@ def answers(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> list[Answ
     decoders += [
         partial(decode_any_body, body, fields, partial(decode_int_array, piece_bytes=piece)) for piece in PIECES
     ]
+    wait_for_compiled_loop()
+    decoders.append(partial(decode_any_body, body, fields, quick_array_reader()))
     found: list[Answer | str] = []
     for decode in decoders:
         try:
