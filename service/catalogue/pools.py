@@ -35,8 +35,8 @@ POOL_ERRORS: tuple[ErrorEntry, ...] = (
         title="The pool is not what the request requires",
         template="pool {name} is {have}, which {header} does not allow",
         meaning="If-Match and If-None-Match keep two writers from undoing each other's changes.",
-        trigger="If-Match names no entity tag of the pool as it is, or a PUT with If-None-Match meets a pool that it "
-        "does not allow: any with *, or one with that entity tag.",
+        trigger="If-Match names no entity tag of the pool as it is, or If-None-Match does not allow it: any pool with *, "
+        "or one with that entity tag. Where a header is malformed, no pool is what it requires.",
         situations=("Somebody else has changed, replaced or deleted the pool.", "The tag was sent without its quotes."),
         remedies=("GET /pools/{pool} and send its ETag, quotes included.",),
         example=Example(before="If-Match: 7", after='If-Match: "7"'),

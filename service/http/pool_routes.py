@@ -9,7 +9,7 @@ from service.http.answers import JsonAnswer
 from service.http.body_models import PlanResponse, PoolRequest, ScatterRequest, StepRequest, whole
 from service.http.examples import POOL, POOL_EXAMPLES, SCATTER_EXAMPLES, STEP_EXAMPLES, WorkedExample
 from service.http.openapi import BODY_STATUSES, TIMING_HEADER, json_answer, problems, request_body
-from service.http.preconditions import change_precondition, is_unchanged, put_precondition
+from service.http.preconditions import is_unchanged, precondition_of
 from service.http.raw import RawRoute, answered, perform, share_methods
 from service.http.schemas import PoolInfo, PoolList
 from service.runtime.engine import Engine
@@ -33,7 +33,10 @@ def _conditional(name: str, meaning: str) -> dict[str, Any]:
 
 
 _IF_MATCH = _conditional("If-Match", "The entity tag that the pool must have, quotes included; * for any.")
-_IF_ABSENT = _conditional("If-None-Match", "* for no pool of that name, or entity tags that it must not have.")
+_CONDITIONS = (
+    _IF_MATCH,
+    _conditional("If-None-Match", "* for no pool of that name, or entity tags that it must not have."),
+)
 _IF_CHANGED = _conditional("If-None-Match", "The entity tag that the caller has; the answer is 304 if it still holds.")
 _LISTED = WorkedExample(
     "one",
@@ -94,8 +97,7 @@ def _add_storing_routes(router: APIRouter, engine: Engine, operations: Operation
         "/pools/{pool}",
         operation_id="put_pool",
         summary="Store the tables of a pool",
-        openapi_extra=request_body(PoolRequest, POOL_EXAMPLES)
-        | {"parameters": [_NAME_PARAMETER, _IF_MATCH, _IF_ABSENT]},
+        openapi_extra=request_body(PoolRequest, POOL_EXAMPLES) | {"parameters": [_NAME_PARAMETER, *_CONDITIONS]},
         responses={
             200: json_answer("The pool has been replaced.", PoolInfo, POOL_EXAMPLES, _ETAG_HEADER | TIMING_HEADER),
             201: json_answer("The pool is new.", PoolInfo, POOL_EXAMPLES, _ETAG_HEADER | TIMING_HEADER),
@@ -105,7 +107,7 @@ def _add_storing_routes(router: APIRouter, engine: Engine, operations: Operation
     async def put_pool(request: Request) -> Response:
         """Store the tables of a pool on the device, in place of those that it had. A plan sees the old tables or the
         new ones, never both. Pools that were used longest ago are given up when the budget is exceeded."""
-        operation = operations.put(_name_in(request, operations), put_precondition(request.headers))
+        operation = operations.put(_name_in(request, operations), precondition_of(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool), 201 if answer.result.created else 200)
 
@@ -114,16 +116,16 @@ def _add_storing_routes(router: APIRouter, engine: Engine, operations: Operation
         operation_id="delete_pool",
         summary="Forget a pool",
         status_code=204,
-        openapi_extra={"parameters": [_NAME_PARAMETER, _IF_MATCH]},
+        openapi_extra={"parameters": [_NAME_PARAMETER, *_CONDITIONS]},
         responses={
             204: {"description": "The pool is gone."},
-            **problems(404, 412, 422, 429, 500, 501, 503, 504),
+            **problems(404, 408, 412, 413, 422, 429, 500, 501, 503, 504),
         },
     )
     async def delete_pool(request: Request) -> Response:
         """Forget a pool and give its memory back."""
-        name, precondition = _name_in(request, operations), change_precondition(request.headers)
-        await engine.run(lambda: operations.pools.delete(name, precondition))
+        name, precondition = _name_in(request, operations), precondition_of(request.headers)
+        await engine.run(lambda: operations.pools.delete(name, precondition), request.body)
         return Response(status_code=204)
 
 
@@ -132,7 +134,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
         "/pools/{pool}/scatter",
         operation_id="scatter_pool",
         summary="Change rows and cells of a pool",
-        openapi_extra=request_body(ScatterRequest, SCATTER_EXAMPLES) | {"parameters": [_NAME_PARAMETER, _IF_MATCH]},
+        openapi_extra=request_body(ScatterRequest, SCATTER_EXAMPLES) | {"parameters": [_NAME_PARAMETER, *_CONDITIONS]},
         responses={
             200: json_answer("The pool has changed.", PoolInfo, SCATTER_EXAMPLES, _ETAG_HEADER | TIMING_HEADER),
             **problems(*BODY_STATUSES, 404, 409, 412, 501, 504),
@@ -141,7 +143,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
     async def scatter_pool(request: Request) -> Response:
         """Change rows of the tables and cells of the look-up table, in place: all of it, or nothing if any part of it
         is refused."""
-        operation = operations.scatter(_name_in(request, operations), change_precondition(request.headers))
+        operation = operations.scatter(_name_in(request, operations), precondition_of(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool))
 
@@ -149,7 +151,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
         "/pools/{pool}/step",
         operation_id="step_pool",
         summary="Change a pool, then plan",
-        openapi_extra=request_body(StepRequest, STEP_EXAMPLES) | {"parameters": [_NAME_PARAMETER, _IF_MATCH]},
+        openapi_extra=request_body(StepRequest, STEP_EXAMPLES) | {"parameters": [_NAME_PARAMETER, *_CONDITIONS]},
         responses={
             200: json_answer("The plan.", PlanResponse, STEP_EXAMPLES, _ETAG_HEADER | TIMING_HEADER),
             **problems(*BODY_STATUSES, 404, 409, 412, 501, 504),
@@ -158,7 +160,7 @@ def _add_changing_routes(router: APIRouter, engine: Engine, operations: Operatio
     async def step_pool(request: Request) -> Response:
         """What an engine does every step, in one round trip: store the new slots, then plan. If the plan is refused,
         nothing has changed."""
-        operation = operations.step(_name_in(request, operations), change_precondition(request.headers))
+        operation = operations.step(_name_in(request, operations), precondition_of(request.headers))
         answer = await perform(engine, operation, request)
         return answered(answer, _etag(answer.result.pool))
 

@@ -1,9 +1,14 @@
-"""The HTTP parser of the server: refusals are problems, heads bounded, upgrades ignored, stalls end. Knows no route."""
+"""The HTTP parser of the server: refusals are problems, what waits is bounded, upgrades ignored, stalls end. Knows no
+route.
+"""
 
 import asyncio
+from collections.abc import Collection
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.errors import Refusal, refusal
 from service.http.problems import problem_response, status_of
@@ -11,43 +16,68 @@ from service.http.raw import BODY_AT_HAND
 from service.http.request_id import new_request_id
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_WAITING_REQUESTS = 128
 _REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 
 
+class _FlowControl(FlowControl):
+    """uvicorn's, which reads nothing while requests are ``waiting``; each would have more read when it begins."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Collection[object]) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, unless requests wait."""
+        if not self._waiting:
+            super().resume_reading()
+
+
 class ProblemProtocol(HttpToolsProtocol):
-    """uvicorn's parser with four changes.
+    """uvicorn's parser with five changes.
 
     What it cannot parse is answered as a problem, in its turn. The request line and headers of a request may not exceed
     ``MAX_HEAD_BYTES`` (by more than one read), nor may the trailers after its body, which are ignored. An offer to
     upgrade is ignored, as RFC 9110 allows; the parser would take the request's body for the first bytes of the other
     protocol. A connection ends that for the keep-alive time brings no whole head, or takes nothing of its answer.
+    Nothing is read while requests wait for the answer to one before them, and of those that one read brings no more
+    than ``MAX_WAITING_REQUESTS`` wait: the last of these is answered with the end of the connection.
     """
 
     _in_head = True
     _head_bytes = 0
     """Bytes read since the last that ended a head, ended a request or belonged to a body."""
     _refusal: Refusal | None = None
+    _is_full = False
+    _running: RequestResponseCycle | None = None
+    """The request that is being answered, while ``cycle`` is the one that is being read."""
     _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """A client has connected."""
         super().connection_made(transport)
+        self.flow = _FlowControl(transport, self.pipeline)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended."""
         super().connection_lost(exc)
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         self._unset_keepalive_if_required()
         self._forget_reader()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the connection."""
-        if self._refusal is not None:
+        if self._refusal is not None or self._is_full:
             return
         self._head_bytes += len(data)
         try:
             self._parse(data)
         except httptools.HttpParserError:
+            if self._is_full:
+                return
             self.logger.warning("Invalid HTTP request received.")
             self._refuse(refusal("bad-request"))
             return
@@ -64,7 +94,8 @@ class ProblemProtocol(HttpToolsProtocol):
                 self.parser.feed_data(rest)
             except httptools.HttpParserUpgrade as stop:
                 if not self._is_offer():
-                    return  # what follows a CONNECT is for a tunnel that there is not
+                    self.cycle.keep_alive = False  # what follows a CONNECT is for a tunnel that there is not
+                    return
                 self._parse_head_without_offer()
                 rest = memoryview(rest)[stop.args[0] :]  # a copy for each of many offers would take quadratic time
             else:
@@ -88,6 +119,10 @@ class ProblemProtocol(HttpToolsProtocol):
         if self._is_offer():
             return
         self._unset_keepalive_if_required()
+        if len(self.pipeline) == MAX_WAITING_REQUESTS:
+            self._is_full = True
+            self.cycle.keep_alive = False
+            raise BufferError  # ends the parsing
         super().on_headers_complete()
         self._in_head = False
         self._head_bytes = 0
@@ -106,13 +141,24 @@ class ProblemProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self.scope[BODY_AT_HAND] = True  # type: ignore[literal-required]
         super().on_message_complete()
+        if self.cycle.keep_alive and not self.parser.should_keep_alive():  # a trailer says so, and the parser stops
+            self.cycle.keep_alive = False
+            if self.cycle.response_complete:
+                self.transport.close()
+                self._watch_reader()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """A request has been answered, if only into the buffer of the connection."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reader()
-        elif self._refusal is not None:
+            return
+        self.flow.resume_reading()  # if the last that waited has its turn now
+        if self._refusal is not None:
             self._answer_refusal(self._refusal)
 
     def _refuse(self, error: Refusal) -> None:

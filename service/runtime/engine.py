@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 from service.errors import refusal
 from service.runtime.device import refuse_out_of_memory
 from service.spec import FieldSpec
-from service.wire.json_body import decode_json_body
+from service.wire.int_array import decode_int_array
+from service.wire.json_body import ArrayReader, decode_json_body
 from service.wire.small_body import decode_small_body
 
 Q = TypeVar("Q")
@@ -68,12 +69,16 @@ class Engine:
     """Owns the device thread and the codec threads of one process.
 
     ``warm_up`` is the first thing that runs on the device thread. Bodies are decoded in threads of their own, so that
-    a finished plan is encoded, and its memory given back, before more bodies are taken on.
+    a finished plan is encoded, and its memory given back, before more bodies are taken on; ``read_array`` reads the
+    arrays of those, several at a time.
     """
 
-    def __init__(self, options: EngineOptions, warm_up: Callable[[], None]) -> None:
+    def __init__(
+        self, options: EngineOptions, warm_up: Callable[[], None], read_array: ArrayReader = decode_int_array
+    ) -> None:
         self._options = options
         self._warm_up = warm_up
+        self._read_array = read_array
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="kv-plan-device")
         self._decoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-decoder")
         self._encoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-encoder")
@@ -124,10 +129,14 @@ class Engine:
         finally:
             self._admitted -= 1
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """What ``work``, which needs no body, returns on the device thread. Refused as ``perform`` is."""
+    async def run(self, work: Callable[[], _T], read_body: Callable[[], Awaitable[object]]) -> _T:
+        """What ``work`` returns on the device thread once the request has arrived whole, whose body says nothing.
+
+        Refused as ``perform`` is.
+        """
         self._admit()
         try:
+            await _within(self._options.body_timeout_seconds, "body-timeout", read_body)
             return await _within(
                 self._options.deadline_seconds,
                 "deadline-exceeded",
@@ -161,7 +170,9 @@ class Engine:
     ) -> Answer[R]:
         query = plain
         if query is None:
-            query = await _in(self._decoders, lambda: operation.query(decode_json_body(body, operation.fields)))
+            query = await _in(
+                self._decoders, lambda: operation.query(decode_json_body(body, operation.fields, self._read_array))
+            )
         decoded = time.perf_counter()
 
         def timed() -> tuple[float, R, float]:

@@ -4,10 +4,11 @@ import asyncio
 import json
 from collections.abc import Iterator
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 
-from service.http.protocol import MAX_HEAD_BYTES
+from service.http.protocol import MAX_HEAD_BYTES, MAX_WAITING_REQUESTS
 from tests.http.wire import EchoApp, Wire, connect, echo, exchange, settle
 from tests.running import PATIENCE_SECONDS
 
@@ -71,18 +72,80 @@ def test_an_offer_to_upgrade_leaves_the_request_as_it_is(offer: bytes, version: 
 
 
 def test_many_offers_in_one_read_are_all_ignored() -> None:
-    count = 3000
+    count = MAX_WAITING_REQUESTS + 1
+    wire = asyncio.run(_answered_wholly(REQUESTS["offer"] * count, count))
+    assert not wire.closing
 
+
+async def _answered_wholly(stream: bytes, count: int) -> Wire:
+    """A connection whose stream comes in one read, once ``count`` answers have been sent."""
+    wire = Wire()
+    protocol = connect(wire, EchoApp())
+    protocol.data_received(stream)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while wire.sent.count(b"HTTP/1.1 200") < count:
+            await asyncio.sleep(0)
+    await settle()
+    ended_by_server = wire.closing
+    protocol.data_received(NEXT)
+    await settle()
+    protocol.connection_lost(None)
+    wire.closing = ended_by_server
+    return wire
+
+
+def test_of_more_requests_than_may_wait_the_last_answered_ends_the_connection() -> None:
+    count = MAX_WAITING_REQUESTS + 1
+    wire = asyncio.run(_answered_wholly(NEXT * 10 * count, count))
+    assert [status for status, _ in wire.answers] == [200] * count
+    assert wire.closing
+    assert wire.sent.count(b"connection: close") == 1
+
+
+def test_nothing_is_read_while_requests_wait() -> None:
     async def judge() -> None:
-        wire = Wire()
-        protocol = connect(wire, EchoApp())
-        protocol.data_received(REQUESTS["offer"] * count)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while wire.sent.count(b"HTTP/1.1 200") < count:
-                await asyncio.sleep(0)
+        wire, app = Wire(), EchoApp()
+        protocol = connect(wire, app)
+        protocol.data_received(b"GET /slow HTTP/1.1\r\n\r\n" + NEXT + b"GET /slow HTTP/1.1\r\n\r\n" + NEXT)
+        await settle()
+        assert wire.is_paused
+        app.released.set()
+        while len(wire.answers) < 3:
+            assert wire.is_paused
+            await asyncio.sleep(0)
+        await settle()
+        assert len(wire.answers) == 4
+        assert not wire.is_paused
         protocol.connection_lost(None)
 
     asyncio.run(judge())
+
+
+def test_the_request_that_is_answered_learns_that_its_client_has_left() -> None:
+    app = WaitingApp()
+
+    async def judge() -> None:
+        protocol = connect(Wire(), app)
+        protocol.data_received(NEXT + NEXT)
+        await settle()
+        assert app.heard == ["http.request"]
+        protocol.connection_lost(None)
+        await settle()
+        assert app.heard == ["http.request", "http.disconnect"]
+
+    asyncio.run(judge())
+
+
+class WaitingApp:
+    """Answers nothing, and listens until its client has left."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def __call__(self, _scope: Any, receive: Any, _send: Any) -> None:
+        """Serve one ASGI scope."""
+        while "http.disconnect" not in self.heard:
+            self.heard.append((await receive())["type"])
 
 
 def test_an_offer_in_words_that_are_no_http_is_refused() -> None:
@@ -91,14 +154,23 @@ def test_an_offer_in_words_that_are_no_http_is_refused() -> None:
     assert wire.closing
 
 
-def test_what_follows_a_connect_in_its_read_is_for_no_one() -> None:
+def test_what_follows_a_connect_is_for_no_one() -> None:
     wire = asyncio.run(exchange(b"CONNECT /a HTTP/1.1\r\n\r\n" + NEXT, NEXT))
-    assert wire.answers == [(200, echo("CONNECT", "/a", [], b"")), (200, NEXT_ECHO)]
+    assert wire.answers == [(200, echo("CONNECT", "/a", [], b""))]
+    assert wire.closing
 
 
 def test_trailers_are_not_headers() -> None:
     wire = asyncio.run(exchange(REQUESTS["trailers"][:-2], b"x: y\r\n\r\n"))
     assert wire.answers == [(200, echo("POST", "/a", [(b"transfer-encoding", b"chunked")], b"{}"))]
+
+
+@pytest.mark.parametrize("path", [b"/a", b"/early"])
+def test_a_trailer_may_end_the_connection(path: bytes) -> None:
+    stream = CHUNKED.replace(b"/a", path) + b"2\r\n{}\r\n0\r\n"
+    wire = asyncio.run(exchange(stream, b"Connection: close\r\n\r\n", NEXT))
+    assert [status for status, _ in wire.answers] == [200]
+    assert wire.closing
 
 
 @pytest.mark.parametrize(

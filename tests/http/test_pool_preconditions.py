@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from service.http.preconditions import change_precondition, is_unchanged, put_precondition
+from service.http.preconditions import is_unchanged, precondition_of
 from service.runtime.pools import ANY, Precondition
 from tests.pools import BATCH, TABLES, contents, put, rows_update, version_of
 from tests.problems import require_good_plan, require_problem
@@ -79,23 +79,33 @@ def test_if_match_refuses_a_pool_that_is_not_there(service: InProcess, change: t
 
 def test_several_lines_of_if_match_are_one_list() -> None:
     headers = Headers(raw=[(b"if-match", b'"1"'), (b"if-match", b'"2", W/"3"')])
-    assert change_precondition(headers) == Precondition(etags=frozenset({'"1"', '"2"'}))
+    assert precondition_of(headers) == Precondition(etags=frozenset({'"1"', '"2"'}))
 
 
 def test_headers_that_are_not_there_require_nothing() -> None:
-    assert change_precondition(Headers({})) == put_precondition(Headers({})) == ANY
-    assert change_precondition(Headers({"if-none-match": '"1"'})) == ANY
+    assert precondition_of(Headers({})) == ANY
     assert not is_unchanged(Headers({}), '"1"')
 
 
-def test_if_none_match_keeps_a_version_that_is_named(service: InProcess) -> None:
+MALFORMED = ["7", '7, "5"', '*, "5"', '"5", *', '"5" "6"', '"5', "\x00", "malformed"]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}{change[1]}")
+def test_if_none_match_keeps_a_version_that_is_named(service: InProcess, change: tuple[str, str, Any]) -> None:
     put(service, "named")
     before = contents(service, "named")
-    for tag in (f'"{before.version}"', f'"1", W/"{before.version}"', f"{before.version}", "malformed"):
-        status, problem = call(service, CHANGES[0], "named", if_none_match=tag)
-        assert (status, (problem or {}).get("code")) == (412, "pool-precondition-failed")
+    for tag in (f'"{before.version}"', f'"1", W/"{before.version}"', "*", f"{before.version}", *MALFORMED):
+        status, problem = call(service, change, "named", if_none_match=tag)
+        assert (status, (problem or {}).get("code")) == (412, "pool-precondition-failed"), tag
     assert contents(service, "named") == before
-    assert call(service, CHANGES[0], "named", if_none_match='"1"')[0] == 200
+    assert call(service, change, "named", if_none_match='"1"')[0] in (200, 204)
+
+
+def test_malformed_lists_match_nothing_and_allow_no_pool() -> None:
+    for listed in MALFORMED:
+        assert precondition_of(Headers({"if-match": listed})) == Precondition(etags=frozenset())
+        assert precondition_of(Headers({"if-none-match": listed})) == Precondition(other_etags=frozenset({"*"}))
+    assert precondition_of(Headers({"if-none-match": ' , "1" ,, W/"2",'})).other_etags == {'"1"', '"2"'}
 
 
 def test_if_none_match_lets_a_pool_be_created_once(service: InProcess) -> None:

@@ -1,5 +1,6 @@
 """Pools over a real socket: methods, media types, sizes, empty answers, and paths as they travel."""
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_the_life_of_a_pool_on_one_connection(client: httpx.Client) -> None:
     deleted = client.delete("/pools/life", headers={"if-match": stepped.headers["etag"]})
     assert (deleted.status_code, deleted.content) == (204, b"")
     require_problem(client.get("/pools/life"), "pool-not-found")
+
+
+@pytest.mark.parametrize("rest", [b"ZZ\r\n", b"1\r\nxZZ", b"1\r\nx\r\n"], ids=["bad", "bad later", "cut"])
+def test_a_deletion_that_is_no_whole_request_deletes_nothing(client: httpx.Client, rest: bytes) -> None:
+    head = b"DELETE /pools/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as connection:
+        connection.sendall(head + rest)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read()
+    assert answer[9:12] in (b"400", b"")
+    assert client.get("/pools/a").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ class Wire(asyncio.Transport):
         self.sent = b""
         self.closing = False
         self.aborted = False
+        self.is_paused = False
         self.unsent = list(unsent)
 
     @property
@@ -56,10 +57,12 @@ class Wire(asyncio.Transport):
         return self.unsent.pop(0) if len(self.unsent) > 1 else sum(self.unsent)
 
     def pause_reading(self) -> None:
-        """Not heeded: the reads come as the test says."""
+        """Noted, but the reads come as the test says."""
+        self.is_paused = True
 
     def resume_reading(self) -> None:
-        """Not heeded."""
+        """Noted."""
+        self.is_paused = False
 
 
 class EchoApp:

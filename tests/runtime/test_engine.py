@@ -199,7 +199,7 @@ def test_nothing_is_computed_beside_work_that_the_device_thread_has() -> None:
         return quick.run(query)
 
     async def ask(engine: Engine, plans: Plans) -> None:
-        holding = asyncio.create_task(engine.run(held))
+        holding = asyncio.create_task(engine.run(held, _arrived(b"")))
         while not begun.is_set():
             await asyncio.sleep(0)
         behind = asyncio.create_task(engine.perform(plans, _arrived(BODY)))

@@ -39,12 +39,12 @@ def test_work_that_is_given_up_before_its_turn_is_forgotten_at_once() -> None:
         assert let.wait(PATIENCE_SECONDS)
 
     async def ask(engine: Engine) -> None:
-        holding = asyncio.create_task(engine.run(held))
+        holding = asyncio.create_task(engine.run(held, _nothing))
         while not begun.is_set():
             await asyncio.sleep(0)
         work = Work()
         kept = weakref.ref(work)
-        waiting = asyncio.create_task(engine.run(work))
+        waiting = asyncio.create_task(engine.run(work, _nothing))
         await asyncio.sleep(0)
         waiting.cancel()
         with suppress(asyncio.CancelledError):
@@ -74,7 +74,28 @@ def test_work_that_fails_for_want_of_memory_is_refused(error: Exception, raised:
     engine.start()
     try:
         with pytest.raises(raised) as caught:
-            asyncio.run(engine.run(fails))
+            asyncio.run(engine.run(fails, _nothing))
     finally:
         engine.close()
     assert isinstance(caught.value, Refusal) == isinstance(error, MemoryError)
+
+
+def test_work_begins_once_its_request_has_arrived_whole() -> None:
+    done: list[str] = []
+
+    async def broken() -> None:
+        raise ConnectionError
+
+    engine = _engine()
+    engine.start()
+    try:
+        with pytest.raises(ConnectionError):
+            asyncio.run(engine.run(lambda: done.append("too early"), broken))
+        asyncio.run(engine.run(lambda: done.append("in time"), _nothing))
+    finally:
+        engine.close()
+    assert done == ["in time"]
+
+
+async def _nothing() -> None:
+    """The body of a request that has none."""
