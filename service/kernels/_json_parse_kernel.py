@@ -61,6 +61,13 @@ def _bytes_in(found):
 
 
 @triton.jit
+def _only(word, byte):
+    """The set of each word that has byte number ``byte`` of the text, and of all words no other."""
+    found = tl.full((), 128, tl.int64) << (8 * (byte % 4)).to(tl.int64)
+    return tl.where(word == byte // 4, found, 0).to(tl.uint32)
+
+
+@triton.jit
 def _judge(words, before, first, second, last, table):
     """The bytes that may stand where they do, the ends of numbers, and the closing brackets: sets of ``words``.
 
@@ -92,39 +99,37 @@ def _judge(words, before, first, second, last, table):
     good |= space & after_comma
     good |= opening & (first | second | (row & table))
     good |= close & ((after_digit & (last ^ table)) | (after_close & last & table))
-    good &= close | _without(last)
+    good &= (opening | _without(first)) & (close | _without(last))
     return good, after_digit & (comma | close), close
 
 
-@triton.jit(do_not_specialize=["num_bytes", "is_table"], do_not_specialize_on_alignment=_SURVEY_POINTERS)
+@triton.jit(do_not_specialize=["start", "stop", "is_table"], do_not_specialize_on_alignment=_SURVEY_POINTERS)
 def _survey_kernel(
-    words_ptr,  # [ceil(num_bytes / 4)] int32: the text, 1 <= num_bytes <= 2^30; its last word may be cut
+    words_ptr,  # [ceil(stop / 4)] int32: bytes of which [start, stop) are the text
     ends_ptr,  # [tiles, BLOCK / 2] int16: where in the tile its numbers end; those beyond its count are undefined
     counts_ptr,  # [tiles] int32: how many numbers end in the tile, -1 if a byte in it may not stand where it does
     first_rows_ptr,  # [tiles] int32: how many of them end at or before the first bracket that closes, _NO_CLOSE if none
-    num_bytes: tl.int64,
+    start: tl.int64,  # 0 <= start < 4
+    stop: tl.int64,  # start < stop <= 2^30 + 4
     is_table: tl.int64,
     BLOCK: tl.constexpr,
 ):
     """Judge one tile of the text, and find where numbers end. An end is never next to another, so half a tile is room.
 
-    Every address is bounded by the text: word < ceil(num_bytes / 4), tile < ceil(num_bytes / BLOCK).
+    Every address is bounded by the text: word < ceil(stop / 4), tile < ceil(stop / BLOCK).
     """
     tile = tl.program_id(0)
     lane = tl.arange(0, BLOCK // 4)  # [BLOCK / 4], as all that follows
     word = tile * (BLOCK // 4) + lane
-    last_byte = (num_bytes - 1).to(tl.int32)
-    last_word = last_byte // 4
-    in_text = word <= last_word
+    in_text = word * 4 < stop
     words = tl.load(words_ptr + word, mask=in_text, other=0).to(tl.uint32)
     before = tl.load(words_ptr + word - 1, mask=in_text & (word > 0), other=0).to(tl.uint32)
     table = tl.where(is_table != 0, _ALL, 0).to(tl.uint32)
-    first = tl.where(word == 0, 0x80, 0).to(tl.uint32)
-    last_in_word = (128 << (8 * (last_byte % 4)).to(tl.int64)).to(tl.uint32)
-    last = tl.where(word == last_word, last_in_word, 0).to(tl.uint32)
-    inside = tl.where(word == last_word, last_in_word | (last_in_word - 1), _ALL).to(tl.uint32) & _ALL
-    inside = tl.where(in_text, inside, 0)
-    good, ends, close = _judge(words, before, first, (first << 8) & table, last, table)
+    first, last = _only(word, start), _only(word, stop - 1)
+    inside = tl.where(in_text, _ALL, 0).to(tl.uint32)
+    inside = tl.where(last != 0, last | (last - 1), inside)
+    inside &= tl.where(first != 0, _without(first - 1), _ALL)
+    good, ends, close = _judge(words, before, first, _only(word, start + 1) & table, last, table)
     ends &= inside
     close &= inside
 
@@ -188,7 +193,7 @@ def _read_backwards(text_ptr, end, mask, DIGITS: tl.constexpr):
     middle = end * 0
     high = end * 0
     for back in tl.static_range(1, DIGITS + 2):
-        # Bounded by the text: 0 <= end - back.
+        # Bounded by the first word of the text: 0 <= end - back.
         byte = tl.load(text_ptr + end - back, mask=mask & (end >= back), other=0).to(tl.int32)
         negative = negative | (in_number & (byte == _MINUS))
         digit = byte - _ZERO
@@ -206,7 +211,7 @@ def _read_backwards(text_ptr, end, mask, DIGITS: tl.constexpr):
 
 @triton.jit(do_not_specialize=["columns", "numbers"], do_not_specialize_on_alignment=_READ_POINTERS)
 def _read_kernel(
-    text_ptr,  # [num_bytes] uint8, which the survey has found no fault in
+    text_ptr,  # [stop] uint8, the bytes of the survey, which has found no fault in the text
     ends_ptr,  # [tiles, BLOCK / 2] int16, of the survey
     counts_ptr,  # [tiles] int32, of the survey
     bases_ptr,  # [tiles] int64, of the sum

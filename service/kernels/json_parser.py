@@ -13,8 +13,6 @@ from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _surve
 from service.kernels._launcher import Launcher
 
 WORD_BYTES = 4
-TILE_BYTES = 4096
-"""Bytes that a program judges, and then reads numbers of. A power of 2."""
 _MOST_BYTES = 2**30
 """Longer texts are not read: positions in them are computed in 32 bits."""
 _SUM_BLOCK = 4096
@@ -71,21 +69,23 @@ class Survey:
         return (self.numbers // self.columns, self.columns) if self.is_table else (self.numbers,)
 
 
-def survey_array(words: torch.Tensor, num_bytes: int, *, is_table: bool, tile_bytes: int = TILE_BYTES) -> Survey | None:
+def survey_array(words: torch.Tensor, start: int, stop: int, *, is_table: bool, tile_bytes: int) -> Survey | None:
     """What is found in the text of an array, None if it is not plain, or surely ragged; waits for the device.
 
-    ``words`` [ceil(num_bytes / 4)] int32 are the bytes of the text, the last word filled up with any. The text is taken
-    to begin with ``[[`` if it ``is_table``. The device must be the current one.
+    ``words`` int32 are bytes, of which [start, stop) are the text. It is taken to begin with ``[[`` if it ``is_table``.
+    A program judges ``tile_bytes``, a power of 2 from 16 on. The device must be the current one.
     """
-    if not 0 < num_bytes <= _MOST_BYTES:
+    if not 0 < stop - start <= _MOST_BYTES:
         return None
+    words = words[start // WORD_BYTES : -(-stop // WORD_BYTES)]
+    start, stop = start % WORD_BYTES, stop - start // WORD_BYTES * WORD_BYTES
     device = words.device
-    tiles = -(-num_bytes // tile_bytes)
+    tiles = -(-stop // tile_bytes)
     ends = torch.empty(tiles * (tile_bytes // 2), dtype=torch.int16, device=device)
     counts, first_rows = torch.empty((2, tiles), dtype=torch.int32, device=device)
     sums = torch.empty(tiles + 4, dtype=torch.int64, device=device)
     bases, summary = sums[:tiles], sums[tiles:]
-    found = (words, ends, counts, first_rows), (num_bytes, int(is_table))
+    found = (words, ends, counts, first_rows), (start, stop, int(is_table))
     surveys = SurveyConstants(tile_bytes)
     (_surveys.variant(device, surveys) or _surveys.compile(device, *found, [surveys])).launch(tiles, *found)
     summed = (counts, first_rows, bases, summary), (tiles,)
@@ -110,9 +110,9 @@ def read_integers(survey: Survey, integers: torch.Tensor) -> bool:
     return survey.summary[3].item() == 0
 
 
-def warm_up(device: torch.device) -> None:
-    """Compile all that reading any text on ``device`` needs; it must be the current one."""
+def warm_up(device: torch.device, tile_bytes: int) -> None:
+    """Compile all that reading any text on ``device`` in such tiles needs; it must be the current one."""
     text = torch.tensor(list(b"[0] "), dtype=torch.uint8, device=device)
     for dtype in _DIGITS:
-        survey = survey_array(text.view(torch.int32), 3, is_table=False)
+        survey = survey_array(text.view(torch.int32), 0, 3, is_table=False, tile_bytes=tile_bytes)
         read_integers(cast(Survey, survey), torch.empty(1, dtype=dtype, device=device))

@@ -1,10 +1,12 @@
-"""Owns the reading of large arrays of a body on a CUDA device: their text travels there as it is, and is parsed there.
+"""Owns the reading of large arrays of a body on a CUDA device: the body travels there as it is, and is parsed there.
 
 Whatever the kernels do not take, a reader on the host decides: it accepts an odd spelling or words the error.
 """
 
-from collections.abc import Container
-from contextlib import nullcontext
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,24 +17,38 @@ from service.wire.field_rules import IntArray
 from service.wire.int_array import decode_int_array
 from service.wire.json_body import ArrayReader
 from service.wire.json_members import Span
-from service.wire.small_body import decode_small_body
+from service.wire.small_body import SMALL_BODY_BYTES, decode_small_body
 
-SMALLEST_SPAN_BYTES = 64 * 1024
-"""Shorter spans are read on the host: it takes no longer than the ways to the device and back."""
+_TABLES = frozenset(spec.name for spec in (REQ_TO_TOKEN, FULL_TO_SWA_INDEX_MAPPING, EXPECTED_TOKENS))
 _TAIL_BYTES = 256
 """How far before the end of its span an array is looked for."""
-_PINNED_BYTES = 16 * 1024 * 1024
-_SMALLEST_CHUNK_BYTES = 2 * 1024 * 1024
-_LARGEST_CHUNK_BYTES = _PINNED_BYTES // 2
-_TABLES = frozenset(spec.name for spec in (REQ_TO_TOKEN, FULL_TO_SWA_INDEX_MAPPING, EXPECTED_TOKENS))
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSizes:
+    """Bytes of the smallest body and of the smallest span that see the device, and how bodies travel and are parsed.
+
+    Pinned memory is two of the largest chunks or more. ``tile_bytes`` is a power of 2.
+    """
+
+    smallest_body: int = SMALL_BODY_BYTES + 1
+    smallest_span: int = 64 * 1024
+    """Shorter spans take no longer on the host than the ways to the device and back."""
+    smallest_chunk: int = 2 * 1024 * 1024
+    largest_chunk: int = 8 * 1024 * 1024
+    pinned: int = 16 * 1024 * 1024
+    tile: int = 4096
+
+    def chunk(self, num_bytes: int) -> int:
+        """The chunks in which so many bytes travel fastest: few, but the first is soon on its way."""
+        return min(max(num_bytes // 4, self.smallest_chunk), self.largest_chunk)
 
 
 class DeviceArrayReader:
-    """An ``ArrayReader`` that reads large arrays on a device. Several threads may use it at a time.
+    """Reads large arrays of large bodies on a device. Several threads may use it at a time.
 
     Fields whose names are in ``stays`` become tensors on the device when they are read there, all others arrays on the
-    host. A tensor is complete when it is returned, and belongs to the stream that was the caller's current one.
-    ``on_host`` decides about every array that is odd, and has the last word.
+    host. ``on_host`` decides about every array that is odd, and has the last word.
     """
 
     def __init__(
@@ -40,69 +56,99 @@ class DeviceArrayReader:
         device: torch.device,
         on_host: ArrayReader = decode_int_array,
         stays: Container[str] = _TABLES,
-        tile_bytes: int | None = None,
+        sizes: ReaderSizes | None = None,
     ) -> None:
         self._device = device
         self._on_host = on_host
         self._stays = stays
-        self._tile_bytes = tile_bytes
+        self._sizes = sizes or ReaderSizes()
         self._lanes: list[_Lane] = []
 
-    def __call__(self, body: bytes, span: Span, spec: TensorSpec) -> tuple[torch.Tensor | IntArray, int]:
-        """The array that begins at ``span.start`` and the position after it; refused as ``on_host`` does."""
-        is_large = span.stop - span.start >= SMALLEST_SPAN_BYTES
-        found = self.read_plain(body, span, spec) if is_large else _read_small(body, span, spec)
-        return found or self._on_host(body, span, spec)
+    @contextmanager
+    def reading(self, body: bytes) -> Iterator[ArrayReader]:
+        """An ``ArrayReader`` for ``body`` alone. From here on it is on its way to the device if it is large.
 
-    def read_plain(self, body: bytes, span: Span, spec: TensorSpec) -> tuple[torch.Tensor | IntArray, int] | None:
-        """The same on the device, however small; None if the array is faulty or not plainly spelt."""
-        stop = _array_stop(body, span)
-        is_table = body[span.start + 1 : span.start + 2] == b"["
-        if stop is None or is_table != (spec.rank == 2):
-            return None
+        So it travels while its members are told apart. A tensor is complete when it is returned, and belongs to the
+        stream that is the caller's current one then.
+        """
+        if len(body) < self._sizes.smallest_body:
+            yield self._read_on_host
+            return
         try:
             lane = self._lanes.pop()
         except IndexError:
-            lane = _Lane(self._device, self._tile_bytes)
-        text = _read_only_tensor(body)[span.start : stop]
-        found: torch.Tensor | IntArray | None = lane.read(text, is_table=is_table, dtype=getattr(torch, spec.dtype))
-        if isinstance(found, torch.Tensor) and spec.name not in self._stays:
-            found = lane.on_host(found)
-        self._lanes.append(lane)  # only now: after an error, copies from its memory may still be under way
-        return None if found is None else (found, stop)
+            lane = _Lane(self._device, self._sizes)
+        lane.begin(body)
+        try:
+            yield partial(self._read, lane)
+        finally:
+            lane.end()
+            self._lanes.append(lane)
 
     def warm_up(self) -> None:
         """Compile what reading any array needs, and reserve memory for one thread."""
-        lane = _Lane(self._device, self._tile_bytes)
+        lane = _Lane(self._device, self._sizes)
         lane.warm_up()
         self._lanes.append(lane)
 
+    def _read(self, lane: "_Lane", body: bytes, span: Span, spec: TensorSpec) -> tuple[torch.Tensor | IntArray, int]:
+        """The array that begins at ``span.start`` and the position after it; refused as ``on_host`` does."""
+        if span.stop - span.start < self._sizes.smallest_span:
+            return self._read_on_host(body, span, spec)
+        stop = _array_stop(body, span)
+        is_table = body[span.start + 1 : span.start + 2] == b"["
+        if stop is not None and is_table == (spec.rank == 2):
+            integers = lane.read((span.start, stop), is_table=is_table, dtype=getattr(torch, spec.dtype))
+            if integers is not None:
+                return integers if spec.name in self._stays else lane.on_host(integers), stop
+        return self._on_host(body, span, spec)
+
+    def _read_on_host(self, body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int]:
+        return _read_small(body, span, spec) or self._on_host(body, span, spec)
+
 
 class _Lane:
-    """A stream, and pinned memory that a text passes through in chunks, for one thread at a time.
+    """A stream, and pinned memory that one body at a time passes through in chunks.
 
     While a chunk travels to the device the next is copied into pinned memory, by several threads of torch and without
-    the interpreter lock.
+    the interpreter lock. A chunk is not used again before it has arrived, whatever became of its body.
     """
 
-    def __init__(self, device: torch.device, tile_bytes: int | None) -> None:
+    def __init__(self, device: torch.device, sizes: ReaderSizes) -> None:
         from service.kernels import json_parser  # where Triton is missing nobody gets here
 
         on_cuda = device.type == "cuda"
         self._parser = json_parser
         self._device = device
-        self._tile_bytes = tile_bytes or json_parser.TILE_BYTES
+        self._sizes = sizes
         self._streams: Any = torch.get_device_module(device)
         with torch.cuda.device(device) if on_cuda else nullcontext():
             self._stream = self._streams.Stream()
-            self._pinned = torch.empty(_PINNED_BYTES, dtype=torch.uint8, pin_memory=on_cuda)
-            self._sent = [self._streams.Event() for _ in range(_PINNED_BYTES // _SMALLEST_CHUNK_BYTES)]
+            self._pinned = torch.empty(sizes.pinned, dtype=torch.uint8, pin_memory=on_cuda)
+            self._arrived = [self._streams.Event() for _ in range(sizes.pinned // sizes.smallest_chunk)]
+        self.end()
 
-    def read(self, text: torch.Tensor, *, is_table: bool, dtype: torch.dtype) -> torch.Tensor | None:
-        """The integers that ``text`` [bytes] uint8 spells, on the device; None if they are not plain or not valid."""
+    def begin(self, body: bytes) -> None:
+        """Send off as much of ``body`` as pinned memory takes."""
+        self._body = _read_only_tensor(body)
         with self._streams.stream(self._stream):
-            words = self._upload(text)
-            survey = self._parser.survey_array(words, len(text), is_table=is_table, tile_bytes=self._tile_bytes)
+            words = -(-len(body) // self._parser.WORD_BYTES)
+            self._words = torch.empty(words, dtype=torch.int32, device=self._device)
+            chunk_bytes = self._sizes.chunk(len(body))
+            self._send(min(len(body), self._sizes.pinned // chunk_bytes * chunk_bytes))
+
+    def end(self) -> None:
+        """Forget the body."""
+        self._body = torch.empty(0, dtype=torch.uint8)
+        self._words = torch.empty(0, dtype=torch.int32)
+        self._sent_bytes = 0
+
+    def read(self, text: tuple[int, int], *, is_table: bool, dtype: torch.dtype) -> torch.Tensor | None:
+        """The integers that the bytes [start, stop) of the body spell, None if they are not plain or not valid."""
+        start, stop = text
+        with self._streams.stream(self._stream):
+            self._send(stop)
+            survey = self._parser.survey_array(self._words, start, stop, is_table=is_table, tile_bytes=self._sizes.tile)
         if survey is None:
             return None
         # Of the caller's stream, which alone will use and free it. What that stream still does with the same memory
@@ -121,23 +167,23 @@ class _Lane:
     def warm_up(self) -> None:
         """Compile the kernels."""
         with self._streams.stream(self._stream):
-            self._parser.warm_up(self._device)
+            self._parser.warm_up(self._device, self._sizes.tile)
 
-    def _upload(self, text: torch.Tensor) -> torch.Tensor:
-        """[ceil(bytes / 4)] int32: the bytes of ``text`` on the device."""
-        words = torch.empty(-(-len(text) // self._parser.WORD_BYTES), dtype=torch.int32, device=self._device)
-        target = words.view(torch.uint8)
-        chunk_bytes = min(max(len(text) // 4, _SMALLEST_CHUNK_BYTES), _LARGEST_CHUNK_BYTES)
-        chunks = _PINNED_BYTES // chunk_bytes
-        for number, start in enumerate(range(0, len(text), chunk_bytes)):
-            piece = text[start : start + chunk_bytes]
-            chunk = self._pinned[number % chunks * chunk_bytes :][: len(piece)]
-            sent = self._sent[number % chunks]
-            sent.synchronize()  # the copy that last left from this chunk
+    def _send(self, stop: int) -> None:
+        """Send off what has not been sent of the bytes before ``stop``, and what fills up the last chunk."""
+        target = self._words.view(torch.uint8)
+        chunk_bytes = self._sizes.chunk(len(self._body))
+        chunks = self._sizes.pinned // chunk_bytes
+        while self._sent_bytes < stop:
+            start = self._sent_bytes
+            piece = self._body[start : start + chunk_bytes]
+            number = start // chunk_bytes % chunks
+            chunk, arrived = self._pinned[number * chunk_bytes :][: len(piece)], self._arrived[number]
+            arrived.synchronize()  # what was in it before
             chunk.copy_(piece)
             target[start : start + len(piece)].copy_(chunk, non_blocking=True)
-            sent.record()
-        return words
+            arrived.record(self._stream)
+            self._sent_bytes += len(piece)
 
 
 def _array_stop(body: bytes, span: Span) -> int | None:
@@ -148,7 +194,7 @@ def _array_stop(body: bytes, span: Span) -> int | None:
 def _read_small(body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int] | None:
     """The array in a short span, None if only a closer look can tell what it holds: quicker than many numpy calls."""
     stop = _array_stop(body, span)
-    if stop is None:
+    if stop is None or stop - span.start > SMALL_BODY_BYTES:
         return None
     decoded = decode_small_body(b'{"%b": %b}' % (spec.name.encode(), body[span.start : stop]), (spec,))
     return None if decoded is None else (cast(IntArray, decoded[spec.name]), stop)

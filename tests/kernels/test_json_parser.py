@@ -15,20 +15,26 @@ MIXED = "0,-0,7,-7,10,99,-100,2147483647,-2147483648,123456789,1234567890"
 WIDE = f"{2**63 - 1},{-(2**63)},1000000000000000000,999999999999999999,-9,0"
 
 
-def words_of(text: bytes, device: torch.device, filler: bytes = b"9]7") -> torch.Tensor:
-    """The text as the parser takes it: what fills up the last word must not matter."""
-    filled = text + filler[: -len(text) % 4]
-    return torch.frombuffer(bytearray(filled), dtype=torch.uint8).to(device).view(torch.int32)
+def words_of(body: bytes, device: torch.device) -> torch.Tensor:
+    """Bytes as the parser takes them, filled up to whole words."""
+    return (
+        torch.frombuffer(bytearray(body.ljust(-(-len(body) // 4) * 4)), dtype=torch.uint8).to(device).view(torch.int32)
+    )
 
 
 def parse(text: bytes | str, dtype: torch.dtype, device: torch.device, tile_bytes: int = 64) -> list[object] | None:
-    """The array that the kernels read, None if they leave it. They must not write beyond it."""
+    """The array that the kernels read, None if they leave it. They must not write beyond it.
+
+    What stands before and behind the text must not matter, nor where it begins.
+    """
     from service.kernels import json_parser
 
     text = text.encode() if isinstance(text, str) else text
     is_table = text[1:2] == b"["
-    words = words_of(text, device)
-    survey = json_parser.survey_array(words, len(text), is_table=is_table, tile_bytes=tile_bytes)
+    before = b"[1, [2],"[: 1 + len(text) % 8]
+    words = words_of(before + text + b"9]7", device)
+    start, stop = len(before), len(before) + len(text)
+    survey = json_parser.survey_array(words, start, stop, is_table=is_table, tile_bytes=tile_bytes)
     if survey is None:
         return None
     guarded = Guarded(device)
@@ -57,7 +63,7 @@ def test_a_plain_array_is_read(text: str, dtype: torch.dtype, tile_bytes: int, k
 
 
 @pytest.mark.parametrize("shift", range(1, 12))
-def test_nothing_depends_on_where_a_tile_ends(shift: int, kernel_device: torch.device) -> None:
+def test_nothing_depends_on_where_a_text_begins_and_a_tile_ends(shift: int, kernel_device: torch.device) -> None:
     text = f"[[{'1' * min(shift, 10)}, {-(10 ** max(shift - 10, 0))}], [-2000000000, -7]]"
     assert parse(text, INT32, kernel_device, 16) == json.loads(text)
 
@@ -116,8 +122,8 @@ def test_an_empty_text_and_one_beyond_32_bits_are_left(kernel_device: torch.devi
     from service.kernels.json_parser import survey_array
 
     words = words_of(b"[1]", kernel_device)
-    assert survey_array(words, 0, is_table=False) is None
-    assert survey_array(words, 2**30 + 1, is_table=False) is None
+    assert survey_array(words, 1, 1, is_table=False, tile_bytes=64) is None
+    assert survey_array(words, 0, 2**30 + 1, is_table=False, tile_bytes=64) is None
 
 
 @pytest.mark.parametrize("faulty", [False, True])
@@ -138,9 +144,9 @@ def test_tiles_are_summed_up_in_any_number_of_steps(faulty: bool, kernel_device:
 def test_after_the_warm_up_no_text_compiles_a_kernel(kernel_device: torch.device) -> None:
     from service.kernels import compile_events, json_parser
 
-    json_parser.warm_up(kernel_device)
+    json_parser.warm_up(kernel_device, 128)
     before = compile_events.compiled_kernels()
     for text in ("[1]", "[[1,2]]", "[" + ",".join("16" * 16 for _ in range(16)) + "]", f"[{WIDE}]"):
         for dtype in (INT32, INT64):
-            parse(text, dtype, kernel_device, json_parser.TILE_BYTES)
+            parse(text, dtype, kernel_device, 128)
     assert compile_events.compiled_kernels() == before

@@ -10,9 +10,8 @@ import torch
 
 from service.errors import Refusal
 from service.runtime import device_arrays
-from service.runtime.device_arrays import DeviceArrayReader
+from service.runtime.device_arrays import DeviceArrayReader, ReaderSizes
 from service.spec import TensorSpec
-from service.wire.int_array import decode_int_array
 from service.wire.json_body import decode_any_body
 from service.wire.json_members import Span
 from tests.wire.fuzz_device_arrays import run
@@ -24,28 +23,24 @@ LUT = TensorSpec("full_to_swa_index_mapping", ("n",), "int64", "", required=Fals
 TABLE = TensorSpec("req_to_token", ("rows", "cols"), "int32", "", required=False)
 
 
-@pytest.fixture
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the device read arrays of any size, and texts travel in many chunks."""
-    monkeypatch.setattr(device_arrays, "SMALLEST_SPAN_BYTES", 1)
-    monkeypatch.setattr(device_arrays, "_SMALLEST_CHUNK_BYTES", 8)
-    monkeypatch.setattr(device_arrays, "_LARGEST_CHUNK_BYTES", 12)
-    monkeypatch.setattr(device_arrays, "_PINNED_BYTES", 25)
+EAGER = ReaderSizes(0, 0, smallest_chunk=8, largest_chunk=12, pinned=25, tile=64)
+"""Sizes that let the device read arrays of any size, and bodies travel in many chunks."""
 
 
 def read(reader: DeviceArrayReader, text: str, spec: TensorSpec) -> Any:
     """The array that a body's only field is."""
-    return decode_any_body(f'{{"{spec.name}": {text}}}'.encode(), [spec], reader)[spec.name]
+    body = f'{{"{spec.name}": {text}}}'.encode()
+    with reader.reading(body) as read_array:
+        return decode_any_body(body, [spec], read_array)[spec.name]
 
 
-@pytest.mark.usefixtures("everything_is_large")
 @pytest.mark.parametrize(("spec", "stays"), [(LENS, False), (LUT, True), (TABLE, True)], ids=lambda value: str(value))
 def test_tables_stay_on_the_device_and_vectors_of_a_batch_come_back(
     spec: TensorSpec, stays: bool, kernel_device: torch.device
 ) -> None:
     cells = np.random.default_rng(3).integers(-(2**31), 2**31, 12)
     text = json.dumps((cells.reshape(3, 4) if spec.rank == 2 else cells).tolist())
-    found = read(DeviceArrayReader(kernel_device), text, spec)
+    found = read(DeviceArrayReader(kernel_device, sizes=EAGER), text, spec)
     assert isinstance(found, torch.Tensor if stays else np.ndarray)
     have = torch.as_tensor(found)
     assert have.device == (kernel_device if stays else torch.device("cpu"))
@@ -53,7 +48,6 @@ def test_tables_stay_on_the_device_and_vectors_of_a_batch_come_back(
     assert have.tolist() == json.loads(text)
 
 
-@pytest.mark.usefixtures("everything_is_large")
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
@@ -72,18 +66,29 @@ def test_tables_stay_on_the_device_and_vectors_of_a_batch_come_back(
 def test_what_the_kernels_leave_is_decided_on_the_host(
     text: str, spec: TensorSpec, kernel_device: torch.device
 ) -> None:
-    def answer(reader: Any) -> object:
+    def answer(reader: DeviceArrayReader) -> object:
         try:
-            return repr(decode_any_body(f'{{"{spec.name}": {text}}}'.encode(), [spec], reader))
+            return repr(read(reader, text, spec))
         except Refusal as fault:
             return str(fault)
 
-    assert answer(DeviceArrayReader(kernel_device)) == answer(decode_int_array)
+    assert answer(DeviceArrayReader(kernel_device, sizes=EAGER)) == answer(DeviceArrayReader(kernel_device))
 
 
-def test_a_short_array_does_not_see_the_device(kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DeviceArrayReader, "read_plain", None)
-    reader = DeviceArrayReader(kernel_device)
+def test_arrays_of_one_body_are_read_in_any_order(kernel_device: torch.device) -> None:
+    body = b'{"req_to_token": [[1, 2],\n[3, 4]], "full_to_swa_index_mapping": [5,6,7], "prefix_lens": [8, 9]}'
+    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as read_array:
+        fields: dict[str, Any] = decode_any_body(body, [LENS, TABLE, LUT], read_array)
+    assert {name: value.tolist() for name, value in fields.items()} == json.loads(body)
+    assert [type(value) for value in fields.values()] == [np.ndarray, np.ndarray, torch.Tensor]
+
+
+@pytest.mark.parametrize("sizes", [None, ReaderSizes(smallest_body=0)], ids=["small body", "small array"])
+def test_what_is_small_is_read_on_the_host(
+    sizes: ReaderSizes | None, kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_arrays._Lane, "read", None)
+    reader = DeviceArrayReader(kernel_device, sizes=sizes)
     table = read(reader, "[[1, 2], [3, 4]]", TABLE)
     assert isinstance(table, np.ndarray)
     assert table.tolist() == [[1, 2], [3, 4]]
@@ -96,40 +101,39 @@ def test_the_reader_on_the_host_can_be_chosen(kernel_device: torch.device) -> No
     def read_nothing(_body: bytes, span: Span, spec: TensorSpec) -> tuple[Any, int]:
         return spec.name, span.stop - 1
 
-    assert read(DeviceArrayReader(kernel_device, on_host=read_nothing), "[1.0]", LENS) == "prefix_lens"
+    assert read(DeviceArrayReader(kernel_device, read_nothing), "[1.0]", LENS) == "prefix_lens"
+    assert read(DeviceArrayReader(kernel_device, read_nothing, sizes=EAGER), "[1.0]", LENS) == "prefix_lens"
 
 
-@pytest.mark.usefixtures("everything_is_large")
-def test_memory_is_kept_for_the_next_text_but_not_after_an_error(
+def test_memory_is_kept_for_the_next_body_also_after_a_refusal(
     kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
     lane = device_arrays._Lane
 
-    def noted(device: torch.device, tile_bytes: int | None) -> object:
+    def noted(device: torch.device, sizes: ReaderSizes) -> object:
         made.append(device)
-        return lane(device, tile_bytes)
+        return lane(device, sizes)
 
     monkeypatch.setattr(device_arrays, "_Lane", noted)
-    reader = DeviceArrayReader(kernel_device)
+    reader = DeviceArrayReader(kernel_device, sizes=EAGER)
     reader.warm_up()
-    for _ in range(2):
-        assert read(reader, "[[1], [2]]", TABLE).tolist() == [[1], [2]]
+    assert read(reader, "[[1], [2]]", TABLE).tolist() == [[1], [2]]
+    with pytest.raises(Refusal, match="rows differ in length"):
+        read(reader, "[[1], [2, 3]]", TABLE)
+    assert read(reader, "[[4], [5]]", TABLE).tolist() == [[4], [5]]
     assert len(made) == 1
+    with reader.reading(b"{}"), reader.reading(b"{}"):
+        assert len(made) == 2
 
-    def fail(*_arguments: object) -> None:
-        raise MemoryError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(lane, "_upload", fail)
-        with pytest.raises(MemoryError):
-            read(reader, "[[1]]", TABLE)
-    assert read(reader, "[[1]]", TABLE).tolist() == [[1]]
-    assert len(made) == 2
+def test_chunks_grow_with_the_body_up_to_a_limit() -> None:
+    sizes = ReaderSizes()
+    assert [sizes.chunk(1), sizes.chunk(16 * 2**20), sizes.chunk(2**30)] == [2 * 2**20, 4 * 2**20, 8 * 2**20]
 
 
 def test_damaged_arrays_are_read_as_the_strict_decoder_reads_them_or_left(kernel_device: torch.device) -> None:
-    bodies, tiles = (20_000, (16, 64, 4096)) if kernel_device.type == "cuda" else (80, (256,))
+    bodies, tiles = (20_000, (16, 64, 4096)) if kernel_device.type == "cuda" else (40, (256,))
     assert run(bodies, 11, kernel_device, tiles) > bodies // 8
 
 
