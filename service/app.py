@@ -30,6 +30,7 @@ from service.runtime.operations import Compute, Operations
 from service.runtime.pools import PoolStore
 from service.runtime.seats import take_seat
 from service.settings import Settings, load_settings, variable_of
+from service.wire.quick_array import quick_array_reader
 
 _DESCRIPTION = (
     "KV-canary plans for LLM inference engines: which slots of the KV cache to verify before a step, and where its new "
@@ -46,7 +47,7 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
     """
     target = resolve_target(settings.device, settings.kernels, seat)
     computer = PlanComputer(Workspace(target), plan_limits(settings))
-    engine = Engine(_engine_options(settings, target), computer.warm_up)
+    engine = Engine(_engine_options(settings, target), computer.warm_up, quick_array_reader())
     operations = Operations(
         compute=compute or computer,
         pools=PoolStore(computer.workspace, settings.max_resident_bytes),
