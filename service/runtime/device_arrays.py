@@ -26,22 +26,17 @@ _TAIL_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class ReaderSizes:
-    """Bytes of the smallest body and of the smallest span that see the device, and how bodies travel and are parsed.
-
-    Pinned memory is two of the largest chunks or more. ``tile_bytes`` is a power of 2.
-    """
+    """From how many bytes on bodies and spans see the device, in which chunks bodies travel, and tiles are parsed."""
 
     smallest_body: int = SMALL_BODY_BYTES + 1
-    smallest_span: int = 64 * 1024
-    """Shorter spans take no longer on the host than the ways to the device and back."""
-    smallest_chunk: int = 2 * 1024 * 1024
-    largest_chunk: int = 8 * 1024 * 1024
-    pinned: int = 16 * 1024 * 1024
+    smallest_span: int = 48 * 1024
+    """Shorter spans are read as soon on the host as on the way to the device and back."""
+    chunk: int = 8 * 1024 * 1024
+    """Each chunk takes the host some time: one should do for most bodies, since they travel behind its back."""
+    chunks: int = 2
+    """Pinned memory holds so many."""
     tile: int = 4096
-
-    def chunk(self, num_bytes: int) -> int:
-        """The chunks in which so many bytes travel fastest: few, but the first is soon on its way."""
-        return min(max(num_bytes // 4, self.smallest_chunk), self.largest_chunk)
+    """A power of 2."""
 
 
 class DeviceArrayReader:
@@ -93,18 +88,20 @@ class DeviceArrayReader:
 
     def _read(self, lane: "_Lane", body: bytes, span: Span, spec: TensorSpec) -> tuple[torch.Tensor | IntArray, int]:
         """The array that begins at ``span.start`` and the position after it; refused as ``on_host`` does."""
-        if span.stop - span.start < self._sizes.smallest_span:
-            return self._read_on_host(body, span, spec)
         stop = _array_stop(body, span)
         is_table = body[span.start + 1 : span.start + 2] == b"["
-        if stop is not None and is_table == (spec.rank == 2):
+        if stop is not None and is_table == (spec.rank == 2) and not self._is_short(span):
             integers = lane.read((span.start, stop), is_table=is_table, dtype=getattr(torch, spec.dtype))
             if integers is not None:
                 return integers if spec.name in self._stays else lane.on_host(integers), stop
-        return self._on_host(body, span, spec)
+        return self._read_on_host(body, span, spec)
 
     def _read_on_host(self, body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int]:
-        return _read_small(body, span, spec) or self._on_host(body, span, spec)
+        found = _read_short(body, span, spec) if self._is_short(span) else None
+        return found or self._on_host(body, span, spec)
+
+    def _is_short(self, span: Span) -> bool:
+        return span.stop - span.start < self._sizes.smallest_span
 
 
 class _Lane:
@@ -124,8 +121,8 @@ class _Lane:
         self._streams: Any = torch.get_device_module(device)
         with torch.cuda.device(device) if on_cuda else nullcontext():
             self._stream = self._streams.Stream()
-            self._pinned = torch.empty(sizes.pinned, dtype=torch.uint8, pin_memory=on_cuda)
-            self._arrived = [self._streams.Event() for _ in range(sizes.pinned // sizes.smallest_chunk)]
+            self._pinned = torch.empty((sizes.chunks, sizes.chunk), dtype=torch.uint8, pin_memory=on_cuda)
+            self._arrived = [self._streams.Event() for _ in range(sizes.chunks)]
         self.end()
 
     def begin(self, body: bytes) -> None:
@@ -134,8 +131,7 @@ class _Lane:
         with self._streams.stream(self._stream):
             words = -(-len(body) // self._parser.WORD_BYTES)
             self._words = torch.empty(words, dtype=torch.int32, device=self._device)
-            chunk_bytes = self._sizes.chunk(len(body))
-            self._send(min(len(body), self._sizes.pinned // chunk_bytes * chunk_bytes))
+            self._send(min(len(body), self._sizes.chunks * self._sizes.chunk))
 
     def end(self) -> None:
         """Forget the body."""
@@ -172,13 +168,11 @@ class _Lane:
     def _send(self, stop: int) -> None:
         """Send off what has not been sent of the bytes before ``stop``, and what fills up the last chunk."""
         target = self._words.view(torch.uint8)
-        chunk_bytes = self._sizes.chunk(len(self._body))
-        chunks = self._sizes.pinned // chunk_bytes
         while self._sent_bytes < stop:
             start = self._sent_bytes
-            piece = self._body[start : start + chunk_bytes]
-            number = start // chunk_bytes % chunks
-            chunk, arrived = self._pinned[number * chunk_bytes :][: len(piece)], self._arrived[number]
+            piece = self._body[start : start + self._sizes.chunk]
+            number = start // self._sizes.chunk % self._sizes.chunks
+            chunk, arrived = self._pinned[number][: len(piece)], self._arrived[number]
             arrived.synchronize()  # what was in it before
             chunk.copy_(piece)
             target[start : start + len(piece)].copy_(chunk, non_blocking=True)
@@ -191,10 +185,10 @@ def _array_stop(body: bytes, span: Span) -> int | None:
     return body.rfind(b"]", max(span.start, span.stop - _TAIL_BYTES), span.stop) + 1 or None
 
 
-def _read_small(body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int] | None:
+def _read_short(body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int] | None:
     """The array in a short span, None if only a closer look can tell what it holds: quicker than many numpy calls."""
     stop = _array_stop(body, span)
-    if stop is None or stop - span.start > SMALL_BODY_BYTES:
+    if stop is None:
         return None
     decoded = decode_small_body(b'{"%b": %b}' % (spec.name.encode(), body[span.start : stop]), (spec,))
     return None if decoded is None else (cast(IntArray, decoded[spec.name]), stop)

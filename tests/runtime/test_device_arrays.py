@@ -23,7 +23,7 @@ LUT = TensorSpec("full_to_swa_index_mapping", ("n",), "int64", "", required=Fals
 TABLE = TensorSpec("req_to_token", ("rows", "cols"), "int32", "", required=False)
 
 
-EAGER = ReaderSizes(0, 0, smallest_chunk=8, largest_chunk=12, pinned=25, tile=64)
+EAGER = ReaderSizes(0, 0, chunk=10, chunks=2, tile=64)
 """Sizes that let the device read arrays of any size, and bodies travel in many chunks."""
 
 
@@ -125,11 +125,6 @@ def test_memory_is_kept_for_the_next_body_also_after_a_refusal(
     assert len(made) == 1
     with reader.reading(b"{}"), reader.reading(b"{}"):
         assert len(made) == 2
-
-
-def test_chunks_grow_with_the_body_up_to_a_limit() -> None:
-    sizes = ReaderSizes()
-    assert [sizes.chunk(1), sizes.chunk(16 * 2**20), sizes.chunk(2**30)] == [2 * 2**20, 4 * 2**20, 8 * 2**20]
 
 
 def test_damaged_arrays_are_read_as_the_strict_decoder_reads_them_or_left(kernel_device: torch.device) -> None:

@@ -96,7 +96,7 @@ def compare(reader: DeviceArrayReader, case: Case, want: object) -> bool:
 
 def eager_reader(device: torch.device, tile: int) -> DeviceArrayReader:
     """A reader that lets the device try everything, and has nobody to hand over to."""
-    sizes = ReaderSizes(0, 0, smallest_chunk=40, largest_chunk=64, pinned=150, tile=tile)
+    sizes = ReaderSizes(0, 0, chunk=40, chunks=3, tile=tile)
     return DeviceArrayReader(device, _hand_over, {"table", "lens"}, sizes)
 
 
