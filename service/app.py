@@ -26,6 +26,7 @@ from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.device import resolve_target, versions
 from service.runtime.engine import Engine, EngineOptions
+from service.runtime.malloc import keep_freed_blocks
 from service.runtime.operations import Compute, Operations
 from service.runtime.pools import PoolStore
 from service.runtime.seats import take_seat
@@ -90,6 +91,7 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
 
 def create_app_from_environment() -> FastAPI:
     """The service with the settings of the process environment; what a server process calls."""
+    keep_freed_blocks(os.environ)
     app = create_app(load_settings(os.environ), seat=take_seat())
     # What was made until here stays as long as the process: a full collection would stop every request to walk it all.
     gc.freeze()

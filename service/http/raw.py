@@ -1,6 +1,8 @@
 """Owns what raw routes share: an endpoint that gets the request as it is, and the way from it to an answer of bytes."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from io import BytesIO
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -50,7 +52,22 @@ def share_methods(routes: Iterable[BaseRoute]) -> None:
 async def perform(engine: Engine, operation: Operation[Q, R], request: Request) -> Answer[R]:
     """The answer of an operation to the request's JSON body."""
     require_json(request.headers)
-    return await engine.perform(operation, request.body, at_hand=BODY_AT_HAND in request.scope)
+    return await engine.perform(operation, partial(read_body, request), at_hand=BODY_AT_HAND in request.scope)
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body, in one piece of memory from its second part on: joining the parts would need it twice."""
+    first = b""
+    buffer: BytesIO | None = None
+    async for part in request.stream():
+        if not first:
+            first = part
+        elif part:
+            if buffer is None:
+                buffer = BytesIO()
+                buffer.write(first)
+            buffer.write(part)
+    return first if buffer is None else buffer.getvalue()
 
 
 def answered(answer: Answer[R], headers: Mapping[str, str] = _NO_HEADERS, status: int = 200) -> Response:

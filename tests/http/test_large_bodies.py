@@ -1,7 +1,7 @@
 """While a large body is decoded the event loop serves others, whether the body is good or hostile."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -114,3 +114,16 @@ def test_decoding_gives_way_to_others_before_it_is_done(service: InProcess, monk
 
     began, read = decode.events.index("decoding began"), decode.events.index("the body was read")
     assert "another was served" in decode.events[began:read]
+
+
+@pytest.mark.parametrize("part_bytes", [1, 7, 80, 1000])
+def test_a_body_that_comes_in_parts_is_put_together(service: InProcess, part_bytes: int) -> None:
+    body = HEAD + b"1,2,3],[5,6,7]]}"
+
+    async def parts() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), part_bytes):
+            yield body[start : start + part_bytes]
+            yield b""
+
+    response = service.post("/plan", content=parts(), headers={"content-type": "application/json"})
+    assert response.json()["verify_slot_indices"] == GOOD_SLOTS
