@@ -6,6 +6,8 @@ Each imports its package when it runs, so that a machine without the package can
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +22,10 @@ Arrays = dict[str, NDArray[np.int32] | NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class DecodePath:
-    """One way from a body to arrays of the fields' dtypes."""
+    """One way from a body to arrays or tensors of the fields' dtypes, wherever they are; ``run`` returns when they are.
+
+    ``needs`` are the packages without which it cannot run.
+    """
 
     name: str
     needs: tuple[str, ...]
@@ -61,7 +66,21 @@ def _arrays(inputs: PlanInputs) -> Arrays:
 
 def _json_and_torch(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
     fields = json.loads(body)
-    return {spec.name: torch.tensor(fields[spec.name], dtype=getattr(torch, spec.dtype)).numpy() for spec in specs}
+    return {spec.name: torch.tensor(fields[spec.name], dtype=getattr(torch, spec.dtype)) for spec in specs}
+
+
+def _fastapi_and_torch(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    """What FastAPI does before it calls an endpoint that takes a model, and what that does then."""
+    fields = vars(_model_of(tuple(specs)).model_validate(json.loads(body)))
+    return {spec.name: torch.tensor(fields[spec.name], dtype=getattr(torch, spec.dtype)) for spec in specs}
+
+
+@cache
+def _model_of(specs: tuple[TensorSpec, ...]) -> Any:
+    from pydantic import create_model
+
+    fields: dict[str, Any] = {spec.name: list[list[int]] if spec.rank == 2 else list[int] for spec in specs}
+    return create_model("Body", **fields)
 
 
 def _orjson_and_numpy(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
@@ -75,6 +94,14 @@ def _service_strict(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object
     from service.wire.json_body import decode_any_body
 
     return decode_any_body(body, specs)
+
+
+def _service_quick(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    from service.wire.json_body import decode_any_body
+    from service.wire.quick_array import quick_array_reader, wait_for_compiled_loop
+
+    wait_for_compiled_loop()
+    return decode_any_body(body, specs, quick_array_reader())
 
 
 def _service_small(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
@@ -101,8 +128,10 @@ def _service_encoder(arrays: Arrays) -> bytes:
 
 DECODE_PATHS = (
     DecodePath("json, torch.tensor", (), _json_and_torch),
+    DecodePath("FastAPI's default: pydantic, torch.tensor", ("pydantic",), _fastapi_and_torch),
     DecodePath("orjson, numpy.array", ("orjson",), _orjson_and_numpy),
     DecodePath("the service, any body", ("orjson",), _service_strict),
+    DecodePath("the service, quick arrays", ("orjson", "numba"), _service_quick),
     DecodePath("the service, small bodies", ("orjson",), _service_small),
 )
 ENCODE_PATHS = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+import torch
 
 from service.bench.codec_paths import DECODE_PATHS, ENCODE_PATHS, Arrays, body_of, plan_of
 from service.bench.equality import DifferentAnswer
@@ -75,6 +76,8 @@ def measure_codecs(options: CodecOptions, begin: Callable[[str], None]) -> Itera
 def _require_arrays(who: str, have: Mapping[str, object], want: Arrays) -> None:
     for name, array in want.items():
         decoded = have.get(name)
+        if isinstance(decoded, torch.Tensor):
+            decoded = decoded.numpy(force=True)
         if not isinstance(decoded, np.ndarray) or decoded.dtype != array.dtype or not np.array_equal(decoded, array):
             raise DifferentAnswer(f"{who}: {name} is not what the text says")
 
