@@ -61,10 +61,11 @@ class DeviceArrayReader:
 
     @contextmanager
     def reading(self, body: bytes) -> Iterator[ArrayReader]:
-        """An ``ArrayReader`` for ``body`` alone. From here on it is on its way to the device if it is large.
+        """An ``ArrayReader`` for this ``body``, which is on its way to the device from here on if it is large.
 
-        So it travels while its members are told apart. A tensor is complete when it is returned, and belongs to the
-        stream that is the caller's current one then.
+        So it travels while its members are told apart. Anything else, and after the end of the context anything at
+        all, is read on the host. A tensor is complete when it is returned, and belongs to the stream that is the
+        caller's current one then.
         """
         if len(body) < self._sizes.smallest_body:
             yield self._read_on_host
@@ -90,7 +91,8 @@ class DeviceArrayReader:
         """The array that begins at ``span.start`` and the position after it; refused as ``on_host`` does."""
         stop = _array_stop(body, span)
         is_table = body[span.start + 1 : span.start + 2] == b"["
-        if stop is not None and is_table == (spec.rank == 2) and not self._is_short(span):
+        is_long = lane.carries(body) and not self._is_short(span)
+        if is_long and stop is not None and is_table == (spec.rank == 2):
             integers = lane.read((span.start, stop), is_table=is_table, dtype=getattr(torch, spec.dtype))
             if integers is not None:
                 return integers if spec.name in self._stays else lane.on_host(integers), stop
@@ -123,10 +125,12 @@ class _Lane:
             self._stream = self._streams.Stream()
             self._pinned = torch.empty((sizes.chunks, sizes.chunk), dtype=torch.uint8, pin_memory=on_cuda)
             self._arrived = [self._streams.Event() for _ in range(sizes.chunks)]
+        self._carried: bytes | None
         self.end()
 
     def begin(self, body: bytes) -> None:
         """Send off as much of ``body`` as pinned memory takes."""
+        self._carried = body
         self._body = _read_only_tensor(body)
         with self._streams.stream(self._stream):
             words = -(-len(body) // self._parser.WORD_BYTES)
@@ -135,9 +139,14 @@ class _Lane:
 
     def end(self) -> None:
         """Forget the body."""
+        self._carried = None
         self._body = torch.empty(0, dtype=torch.uint8)
         self._words = torch.empty(0, dtype=torch.int32)
         self._sent_bytes = 0
+
+    def carries(self, body: bytes) -> bool:
+        """Whether it is this very body that is on its way, or there."""
+        return body is self._carried
 
     def read(self, text: tuple[int, int], *, is_table: bool, dtype: torch.dtype) -> torch.Tensor | None:
         """The integers that the bytes [start, stop) of the body spell, None if they are not plain or not valid."""

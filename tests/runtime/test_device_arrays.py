@@ -97,6 +97,15 @@ def test_what_is_small_is_read_on_the_host(
         read(reader, "[1, true]", LENS)
 
 
+def test_only_the_body_that_was_sent_is_read_on_the_device(kernel_device: torch.device) -> None:
+    body, other = b'{"req_to_token": [[1], [2]]}', b'{"req_to_token": [[1], [3]]}'
+    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as read_array:
+        here, elsewhere = (decode_any_body(text, [TABLE], read_array)["req_to_token"] for text in (body, other))
+    late = decode_any_body(body, [TABLE], read_array)["req_to_token"]
+    assert [isinstance(table, torch.Tensor) for table in (here, elsewhere, late)] == [True, False, False]
+    assert [np.asarray(table).tolist() for table in (elsewhere, late)] == [[[1], [3]], [[1], [2]]]
+
+
 def test_the_reader_on_the_host_can_be_chosen(kernel_device: torch.device) -> None:
     def read_nothing(_body: bytes, span: Span, spec: TensorSpec) -> tuple[Any, int]:
         return spec.name, span.stop - 1
