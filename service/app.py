@@ -3,7 +3,8 @@
 import gc
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -25,7 +26,8 @@ from service.kernels.compile_events import compiled_kernels
 from service.plan.transfer import Workspace
 from service.runtime.computer import PlanComputer, PlanLimits
 from service.runtime.device import resolve_target, versions
-from service.runtime.engine import Engine, EngineOptions
+from service.runtime.device_arrays import DeviceArrayReader
+from service.runtime.engine import Engine, EngineOptions, Reading
 from service.runtime.malloc import keep_freed_blocks
 from service.runtime.operations import Compute, Operations
 from service.runtime.pools import PoolStore
@@ -48,7 +50,7 @@ def create_app(settings: Settings, compute: Compute | None = None, *, seat: int 
     """
     target = resolve_target(settings.device, settings.kernels, seat)
     computer = PlanComputer(Workspace(target), plan_limits(settings))
-    engine = Engine(_engine_options(settings, target), computer.warm_up, quick_array_reader())
+    engine = Engine(_engine_options(settings, target), computer.warm_up, reading_of(target, computer))
     operations = Operations(
         compute=compute or computer,
         pools=PoolStore(computer.workspace, settings.max_resident_bytes),
@@ -127,6 +129,19 @@ def _with_compile_counts(info: Info, by_warm_up: int | None) -> Info:
 def plan_limits(settings: Settings) -> PlanLimits:
     """The limits on one plan that the settings give."""
     return PlanLimits(settings.max_requests, settings.max_table_cells, settings.max_verify_entries)
+
+
+def reading_of(target: Target, computer: PlanComputer) -> Reading:
+    """How bodies are read. On a CUDA device, what is large is read and printed there."""
+    on_host = quick_array_reader()
+    if target.device.type != "cuda":
+        return lambda _body: nullcontext(on_host)
+    from service.kernels import json_printer  # where Triton is missing nobody gets here
+
+    on_device = DeviceArrayReader(target.device, on_host)
+    computer.most_read = json_printer.MOST_ELEMENTS_READ
+    computer.warm_up_others = (on_device.warm_up, partial(json_printer.warm_up, target.device))
+    return on_device.reading
 
 
 def _engine_options(settings: Settings, target: Target) -> EngineOptions:

@@ -14,7 +14,7 @@ class JsonAnswer(Response):
     'total;dur=1'
     """
 
-    def __init__(self, content: bytes, headers: Mapping[str, str], status: int = 200) -> None:
+    def __init__(self, content: bytes | memoryview, headers: Mapping[str, str], status: int = 200) -> None:
         # What the base class does, less the choices that it leaves open: they cost more than the rest of an answer.
         self.status_code = status
         self.background = None

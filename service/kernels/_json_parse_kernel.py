@@ -5,7 +5,6 @@ all tiles are judged at once, and in a tile four bytes at once: a *set* of the b
 each byte that is in it. A number is known by its end: the comma or bracket behind its last digit.
 """
 
-# mypy: ignore-errors
 import triton
 import triton.language as tl
 

@@ -1,6 +1,6 @@
 """Computes judged and bounded plans on the device. The only caller of the planner; one call at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 
 from service.errors import refusal, within
 from service.kernels.compile_events import compiled_kernels
+from service.kernels.operands import INT64_MAX
 from service.plan.inputs import PlanInputs
 from service.plan.planner import Plan, PlanJob, compute_plans, judge
 from service.plan.tables import Tables
@@ -35,6 +36,10 @@ class PlanComputer:
 
     workspace: Workspace
     limits: PlanLimits
+    most_read: int = INT64_MAX
+    """Elements of plans up to which they are brought to the host; the arrays of larger ones stay on the device."""
+    warm_up_others: Sequence[Callable[[], None]] = ()
+    """What else compiles kernels that requests need."""
     compiled_by_warm_up: int | None = None
     """Kernels that this process had compiled when the warm-up was over; None until then."""
 
@@ -49,7 +54,7 @@ class PlanComputer:
                 self._bound_inputs(one)
             jobs.append(judge(one, jobs[-1] if jobs else None))
         self._bound_answers(jobs, with_entries)
-        return compute_plans(jobs, self.workspace, with_entries=with_entries)
+        return compute_plans(jobs, self.workspace, with_entries=with_entries, most_read=self.most_read)
 
     def warm_up(self) -> None:
         """Compile and run every kernel variant once, so that no request pays for it."""
@@ -62,6 +67,9 @@ class PlanComputer:
                 # The first plan with these tables compiles the kernels for batches of every size.
                 job = judge(_tiny_inputs(tables.without(lut=not lut, tokens=not tokens)))
                 compute_plans([job], self.workspace, with_entries=True)
+        for warm_up in self.warm_up_others:
+            with self.workspace.entered():
+                warm_up()
         self.compiled_by_warm_up = compiled_kernels()
 
     def _bound_inputs(self, inputs: PlanInputs) -> None:

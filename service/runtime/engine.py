@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,10 +23,18 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 _T = TypeVar("_T")
 
+Reading = Callable[[bytes], AbstractContextManager[ArrayReader]]
+"""Reads one body: while it is entered, what it gives reads arrays of that body."""
+
 _LARGE_ANSWER_ELEMENTS = 16 * 1024
 """Answers with more elements are encoded in an encoder thread."""
 WARM_UP_FAILED = "the warm-up of the device failed"
 _logger = logging.getLogger(__name__)
+
+
+def reading_strictly(_body: bytes) -> AbstractContextManager[ArrayReader]:
+    """Reads a body by the reader that defines what any array is."""
+    return nullcontext(decode_int_array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Operation(Generic[Q, R]):
     query: Callable[[dict[str, Any]], Q]
     run: Callable[[Q], R]
     """Called on the device thread, or where it cannot collide with it."""
-    encode: Callable[[R], bytes]
+    encode: Callable[[R], bytes | memoryview]
     elements: Callable[[R], int]
     """About how many numbers the answer has."""
     is_quick: Callable[[Q], bool]
@@ -60,7 +69,7 @@ class Answer(Generic[R]):
     """An encoded result, and how long each stage took."""
 
     result: R
-    content: bytes = b""
+    content: bytes | memoryview = b""
     stage_seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """To decode, to wait for the device, to compute, to encode."""
 
@@ -69,16 +78,16 @@ class Engine:
     """Owns the device thread and the codec threads of one process.
 
     ``warm_up`` is the first thing that runs on the device thread. Bodies are decoded in threads of their own, so that
-    a finished plan is encoded, and its memory given back, before more bodies are taken on; ``read_array`` reads the
-    arrays of those, several at a time.
+    a finished plan is encoded, and its memory given back, before more bodies are taken on; while it decodes one,
+    a thread is ``reading`` it.
     """
 
     def __init__(
-        self, options: EngineOptions, warm_up: Callable[[], None], read_array: ArrayReader = decode_int_array
+        self, options: EngineOptions, warm_up: Callable[[], None], reading: Reading = reading_strictly
     ) -> None:
         self._options = options
         self._warm_up = warm_up
-        self._read_array = read_array
+        self._reading = reading
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="kv-plan-device")
         self._decoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-decoder")
         self._encoders = ThreadPoolExecutor(options.codec_threads, thread_name_prefix="kv-plan-encoder")
@@ -170,9 +179,7 @@ class Engine:
     ) -> Answer[R]:
         query = plain
         if query is None:
-            query = await _in(
-                self._decoders, lambda: operation.query(decode_json_body(body, operation.fields, self._read_array))
-            )
+            query = await _in(self._decoders, lambda: self._decoded_query(operation, body))
         decoded = time.perf_counter()
 
         def timed() -> tuple[float, R, float]:
@@ -187,6 +194,10 @@ class Engine:
         if operation.elements(result) > _LARGE_ANSWER_ELEMENTS:
             return await _in(self._encoders, lambda: _answer(operation, result, times))
         return _answer(operation, result, times)
+
+    def _decoded_query(self, operation: Operation[Q, R], body: bytes) -> Q:
+        with self._reading(body) as read_array:
+            return operation.query(decode_json_body(body, operation.fields, read_array))
 
     def _submit(self, work: Callable[[], _T]) -> Future[_T]:
         future = _submitted(self._device_thread, work)

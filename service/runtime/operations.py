@@ -1,10 +1,11 @@
 """Owns what each kind of request does on the device: plans, groups of plans, and changes of pools. Knows no HTTP."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
+import torch
 
 from service.bodies import GROUPS_BODY, PLAN_BODY, POOL_BODY, SCATTER_BODY, STEP_BODY
 from service.errors import refusal
@@ -13,7 +14,7 @@ from service.plan.planner import Plan
 from service.plan.tables import Tables
 from service.runtime.computer import PlanLimits
 from service.runtime.engine import Operation
-from service.runtime.plan_codec import plan_fields
+from service.runtime.plan_codec import answer_pieces, plan_fields
 from service.runtime.pools import Pool, PoolStore, Precondition
 from service.runtime.queries import (
     PlanQuery,
@@ -48,6 +49,8 @@ class Planned:
     """Version of the pool that they were made over, if any."""
     elements: int = 0
     """About how many numbers there are to encode."""
+    printed: memoryview | None = None
+    """The answer, if it was printed on the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,25 +178,36 @@ class Operations:
 
     def _planned(self, query: PlanQuery, pool: Pool | None, *, with_entries: bool) -> Planned:
         tables, version, on_host = (None, None, None) if pool is None else (pool.tables, pool.version, pool.on_host)
-        fields = quick_plan(query, on_host, self.limits, with_entries=with_entries) if self.quick else None
-        if fields is not None:
-            return Planned([fields], pool_version=version)
+        quick = quick_plan(query, on_host, self.limits, with_entries=with_entries) if self.quick else None
+        if quick is not None:
+            return Planned([quick], pool_version=version)
         plans = self.compute(query.inputs(tables), with_entries)
-        return Planned(list(map(plan_fields, plans)), query.groups, version, sum(map(_elements, plans)))
+        fields = list(map(plan_fields, plans))
+        if any(isinstance(plan.verify_offsets, torch.Tensor) for plan in plans):
+            return self._printed(Planned(fields, query.groups, version))
+        return Planned(fields, query.groups, version, sum(map(_elements, plans)))
+
+    def _printed(self, planned: Planned) -> Planned:
+        from service.runtime.answer_printer import print_answer  # where Triton is missing nobody gets here
+
+        pieces = answer_pieces(planned.plans, planned.groups, self._signed(planned))
+        with self.pools.workspace.entered():
+            return Planned([], printed=print_answer(list(pieces)), pool_version=planned.pool_version)
 
     def _is_quick(self, query: PlanQuery) -> bool:
         return self.quick and query.most_entries <= _QUICK_ENTRIES
 
-    def _encode_plans(self, planned: Planned) -> bytes:
-        version = {} if planned.pool_version is None else {"pool_version": planned.pool_version}
-        signed: dict[str, object] = {**self.signature, **version}
+    def _encode_plans(self, planned: Planned) -> bytes | memoryview:
+        if planned.printed is not None:
+            return planned.printed
+        signed = self._signed(planned)
         if not planned.groups:
             return encode_json(planned.plans[0] | signed)
-        groups = b",".join(
-            orjson.dumps(name) + b":" + encode_json(plan)
-            for name, plan in zip(planned.groups, planned.plans, strict=True)
-        )
-        return b'{"groups":{' + groups + b"}," + encode_json(signed)[1:]
+        return b"".join(cast("Iterator[bytes]", answer_pieces(planned.plans, planned.groups, signed)))
+
+    def _signed(self, planned: Planned) -> dict[str, object]:
+        version = {} if planned.pool_version is None else {"pool_version": planned.pool_version}
+        return {**self.signature, **version}
 
 
 def _cells(shape: Sequence[int], rows: int, columns: int) -> int:

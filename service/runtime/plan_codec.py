@@ -1,9 +1,16 @@
 """Between the planner and the wire: a plan becomes the fields of an answer."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+import torch
+
 from service.plan.planner import Plan
-from service.wire.json_answer import encode_json
+from service.wire.json_answer import encode_json, json_pieces
+
+Piece = bytes | torch.Tensor
+"""Part of an answer: text, or an array that is still on the device."""
 
 
 def plan_fields(plan: Plan[Any]) -> dict[str, object]:
@@ -29,3 +36,18 @@ def plan_fields(plan: Plan[Any]) -> dict[str, object]:
 def encode_plan(plan: Plan[Any], device: str, backend: str) -> bytes:
     """The JSON answer of a plan that ``backend`` computed on ``device``."""
     return encode_json(plan_fields(plan) | {"device": device, "backend": backend})
+
+
+def answer_pieces(
+    plans: Sequence[Mapping[str, object]], groups: Sequence[str], signed: Mapping[str, object]
+) -> Iterator[Piece]:
+    """The answer of the plan, or of one a group if there are ``groups``; behind all of it what is ``signed``."""
+    if not groups:
+        yield from json_pieces({**plans[0], **signed}, torch.Tensor)
+        return
+    separator = b'{"groups":{'
+    for name, plan in zip(groups, plans, strict=True):
+        yield separator + orjson.dumps(name) + b":"
+        yield from json_pieces(plan, torch.Tensor)
+        separator = b","
+    yield b"}," + encode_json(signed)[1:]

@@ -8,19 +8,27 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from service.kernels import triton_backend
+from service.kernels import json_parser, json_printer, triton_backend
 from service.kernels._blocks_kernel import _block_sums_kernel
+from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _survey_kernel
+from service.kernels._json_print_kernel import _lengths_kernel, _text_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
 
-INT32_POINTERS = {
-    "req_to_token_ptr",
-    "tokens_ptr",
-    "pool_out_ptr",
-    "verify_num_valid_ptr",
-    "verify_enable_ptr",
-    "write_num_valid_reqs_ptr",
+POINTERS = {
+    "req_to_token_ptr": "*i32",
+    "tokens_ptr": "*i32",
+    "pool_out_ptr": "*i32",
+    "verify_num_valid_ptr": "*i32",
+    "verify_enable_ptr": "*i32",
+    "write_num_valid_reqs_ptr": "*i32",
+    "words_ptr": "*i32",
+    "counts_ptr": "*i32",
+    "first_rows_ptr": "*i32",
+    "ends_ptr": "*i16",
+    "text_ptr": "*u8",
 }
+"""Types of those that point to no int64."""
 FLAGS = (False, True)
 
 
@@ -33,6 +41,12 @@ def variants() -> Iterator[tuple[Any, NamedTuple]]:
     yield _block_sums_kernel, triton_backend.SumsConstants(256, ADMITS=True)
     for starts in FLAGS:
         yield _scatter_kernel, triton_backend.ScatterConstants(starts)
+    yield _survey_kernel, json_parser.SurveyConstants(4096)
+    yield _sum_kernel, json_parser.SumConstants()
+    for digits in (10, 19):
+        yield _read_kernel, json_parser.ReadConstants(digits, 4096)
+    for kernel in (_lengths_kernel, _text_kernel):
+        yield kernel, json_printer.PrintConstants(json_printer.TILE_ELEMENTS)
 
 
 def signature_of(kernel: Any) -> dict[str, str]:
@@ -45,10 +59,11 @@ def signature_of(kernel: Any) -> dict[str, str]:
             types[parameter.name] = "constexpr"
         elif parameter.name.endswith("_ptr"):
             assert parameter.do_not_specialize_on_alignment, parameter.name
-            types[parameter.name] = "*i32" if parameter.name in INT32_POINTERS else "*i64"
+            types[parameter.name] = POINTERS.get(parameter.name, "*i64")
         else:
             assert parameter.do_not_specialize, parameter.name
-            types[parameter.name] = {"i64": "i64"}[parameter.annotation_type]
+            assert parameter.annotation_type in ("i32", "i64"), parameter.name
+            types[parameter.name] = parameter.annotation_type
     return types
 
 

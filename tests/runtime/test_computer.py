@@ -35,6 +35,15 @@ def test_the_warm_up_runs_with_and_without_look_up_table_and_token_table() -> No
     assert variants == {(True, True), (True, False), (False, True), (False, False)}
 
 
+def test_what_else_is_to_be_compiled_is_compiled_before_the_count_is_taken() -> None:
+    done: list[str] = []
+    workspace = Workspace(Target(torch.device("cpu"), backend_named("host")))
+    computer = PlanComputer(workspace, LIMITS, warm_up_others=(lambda: done.append(str(computer.compiled_by_warm_up)),))
+    computer.warm_up()
+    assert done == ["None"]
+    assert computer.compiled_by_warm_up is not None
+
+
 def test_what_is_over_a_limit_never_reaches_the_backend() -> None:
     launched: list[PlanOperands] = []
     computer = PlanComputer(Workspace(Target(torch.device("cpu"), _noting_backend(launched))), LIMITS)
