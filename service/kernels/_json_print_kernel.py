@@ -1,7 +1,7 @@
 """Device code that writes integers as JSON text. Jit bodies only.
 
-A program does a *tile*: a run of elements of one array. Each element is written with the byte that follows it, a comma
-or, behind the last of its array, a closing bracket.
+A program does a *tile*: a run of at most BLOCK elements of one array. Each element is written with the byte that
+follows it, a comma or, behind the last of its array, a closing bracket.
 """
 
 import triton
@@ -13,26 +13,36 @@ _COMMA = tl.constexpr(ord(","))
 _CLOSE = tl.constexpr(ord("]"))
 _LONGEST = tl.constexpr(19)
 """Digits of the longest int64."""
-_LENGTH_POINTERS = ["values_ptr", "tiles_ptr", "lengths_ptr"]
-_TEXT_POINTERS = ["values_ptr", "tiles_ptr", "places_ptr", "text_ptr"]
+_LENGTH_POINTERS = ["values_ptr", "spans_ptr", "lengths_ptr"]
+_PLACE_POINTERS = ["lengths_ptr", "places_ptr"]
+_TEXT_POINTERS = ["values_ptr", "spans_ptr", "places_ptr", "text_ptr"]
 
 
 @triton.jit
-def _read_tile(values_ptr, tiles_ptr, BLOCK: tl.constexpr):
-    """Index, sign and magnitude of the elements of the program's tile, and which lanes have one.
+def _find_span(spans_ptr, arrays, tile):
+    """The place in ``spans_ptr`` of the array that a tile is of: the last whose first tile is not after it."""
+    low = arrays * 0
+    high = arrays - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_after = tl.load(spans_ptr + 4 * middle + 2) > tile
+        low = tl.where(is_after, low, middle)
+        high = tl.where(is_after, middle - 1, high)
+    return spans_ptr + 4 * low
 
-    A tile of ``tiles_ptr`` [tiles, 3] int64 is its first element, the one after its last, and the one after its array.
-    """
-    tile = tl.program_id(0).to(tl.int64)
-    first = tl.load(tiles_ptr + 3 * tile)
-    stop = tl.load(tiles_ptr + 3 * tile + 1)
+
+@triton.jit
+def _read_tile(values_ptr, span_ptr, tile, BLOCK: tl.constexpr):
+    """Sign and magnitude of the elements of a tile, which lanes have one, and which of them the last of its array."""
+    stop = tl.load(span_ptr + 1)
+    first = tl.load(span_ptr) + (tile - tl.load(span_ptr + 2)) * BLOCK
     at = first + tl.arange(0, BLOCK)
     mask = at < stop
     value = tl.load(values_ptr + at, mask=mask, other=0)
     negative = value < 0
     # The magnitude of the lowest int64 is one more than the highest: as an unsigned number it is right.
     magnitude = tl.where(negative, 0 - value, value).to(tl.uint64, bitcast=True)
-    return at, mask, negative, magnitude
+    return negative, magnitude, mask, at + 1 == stop
 
 
 @triton.jit
@@ -49,40 +59,67 @@ def _count_digits(magnitude):
     return digits, count
 
 
-@triton.jit(do_not_specialize_on_alignment=_LENGTH_POINTERS)
+@triton.jit(do_not_specialize=["arrays"], do_not_specialize_on_alignment=_LENGTH_POINTERS)
 def _lengths_kernel(
     values_ptr,  # int64
-    tiles_ptr,  # [tiles, 3] int64
-    lengths_ptr,  # [tiles] int64
+    spans_ptr,  # [arrays, 4] int64: first element, the one after the last, first tile, literal bytes before its text
+    lengths_ptr,  # [tiles] int32
+    arrays: tl.int64,
     BLOCK: tl.constexpr,
 ):
     """Bytes of each tile's text."""
-    _, mask, negative, magnitude = _read_tile(values_ptr, tiles_ptr, BLOCK)
+    tile = tl.program_id(0).to(tl.int64)
+    span_ptr = _find_span(spans_ptr, arrays, tile)
+    negative, magnitude, mask, _ = _read_tile(values_ptr, span_ptr, tile, BLOCK)
     digits, _ = _count_digits(magnitude)
     length = tl.where(mask, digits + negative.to(tl.int32) + 1, 0)
-    tl.store(lengths_ptr + tl.program_id(0), tl.sum(length, 0).to(tl.int64))
+    tl.store(lengths_ptr + tile, tl.sum(length, 0))
 
 
-@triton.jit(do_not_specialize_on_alignment=_TEXT_POINTERS)
-def _text_kernel(
-    values_ptr,  # int64
-    tiles_ptr,  # [tiles, 3] int64
-    places_ptr,  # [tiles] int64
-    text_ptr,  # uint8
+@triton.jit(do_not_specialize=["tiles"], do_not_specialize_on_alignment=_PLACE_POINTERS)
+def _places_kernel(
+    lengths_ptr,  # [tiles] int32
+    places_ptr,  # [tiles + 1] int64: bytes of all tiles before each, the last those of all
+    tiles: tl.int64,
     BLOCK: tl.constexpr,
 ):
-    """Write each tile's text from its place on, the last digit of every element first."""
+    """Sum up the tiles, in one program."""
+    start = tiles * 0
+    total = tiles * 0
+    while start < tiles:
+        lane = start + tl.arange(0, BLOCK)  # [BLOCK]
+        mask = lane < tiles
+        length = tl.load(lengths_ptr + lane, mask=mask, other=0).to(tl.int64)
+        tl.store(places_ptr + lane, total + tl.cumsum(length, 0) - length, mask=mask)
+        total += tl.sum(length, 0)
+        start += BLOCK
+    tl.store(places_ptr + tiles, total)
+
+
+@triton.jit(do_not_specialize=["arrays"], do_not_specialize_on_alignment=_TEXT_POINTERS)
+def _text_kernel(
+    values_ptr,  # int64
+    spans_ptr,  # [arrays, 4] int64, as above
+    places_ptr,  # [tiles + 1] int64
+    text_ptr,  # uint8
+    arrays: tl.int64,
+    BLOCK: tl.constexpr,
+):
+    """Write each tile's text behind that of all tiles and literals before it, the last digit of every element first.
+
+    Every address is bounded by the sums that ``_places_kernel`` made of the same lengths.
+    """
     tile = tl.program_id(0).to(tl.int64)
-    at, mask, negative, magnitude = _read_tile(values_ptr, tiles_ptr, BLOCK)
+    span_ptr = _find_span(spans_ptr, arrays, tile)
+    negative, magnitude, mask, is_last = _read_tile(values_ptr, span_ptr, tile, BLOCK)
     digits, longest = _count_digits(magnitude)
     length = tl.where(mask, digits + negative.to(tl.int32) + 1, 0)
-    end = tl.load(places_ptr + tile) + tl.cumsum(length, 0)
-    array_stop = tl.load(tiles_ptr + 3 * tile + 2)
-    follows = tl.where(at + 1 == array_stop, _CLOSE, _COMMA)
-    tl.store(text_ptr + (end - 1), follows.to(tl.uint8), mask=mask)
-    tl.store(text_ptr + (end - length), (magnitude * 0 + _MINUS).to(tl.uint8), mask=mask & negative)
+    tile_ptr = text_ptr + tl.load(span_ptr + 3) + tl.load(places_ptr + tile)
+    end = tl.cumsum(length, 0)
+    tl.store(tile_ptr + (end - 1), tl.where(is_last, _CLOSE, _COMMA).to(tl.uint8), mask=mask)
+    tl.store(tile_ptr + (end - length), (magnitude * 0 + _MINUS).to(tl.uint8), mask=mask & negative)
     for place in range(longest):
         rest = magnitude // 10
         digit = magnitude - rest * 10
-        tl.store(text_ptr + (end - 2 - place), (digit + _ZERO).to(tl.uint8), mask=mask & (place < digits))
+        tl.store(tile_ptr + (end - 2 - place), (digit + _ZERO).to(tl.uint8), mask=mask & (place < digits))
         magnitude = rest

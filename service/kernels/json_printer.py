@@ -3,84 +3,92 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
-from service.kernels._json_print_kernel import _lengths_kernel, _text_kernel
-from service.kernels._launcher import Launcher
-from service.kernels.host_batch import Ints
+from service.kernels._json_print_kernel import _lengths_kernel, _places_kernel, _text_kernel
+from service.kernels._launcher import Constants, Launcher
 
 TILE_ELEMENTS = 1024
-MOST_ELEMENTS_READ = 2**15
+MOST_ELEMENTS_READ = 3 * 2**13
 """Up to so many, numbers are sooner copied to the host and printed there."""
+_PLACES_BLOCK = 4096
 
 
 class PrintConstants(NamedTuple):
-    """Constants of both kernels."""
+    """Constants of the kernels that read elements."""
 
     BLOCK: int
 
 
+class PlacesConstants(NamedTuple):
+    """Constants of ``_places_kernel``."""
+
+    BLOCK: int = _PLACES_BLOCK
+
+
 _lengths = Launcher(_lengths_kernel)
+_places = Launcher(_places_kernel)
 _texts = Launcher(_text_kernel)
 
 
-class Tiles(NamedTuple):
-    """Runs of elements, each of one of several arrays; both tensors and ``values`` are on one device.
+class Printing(NamedTuple):
+    """Arrays that lie in one vector, cut into tiles, and how long their text is; all tensors are on one device.
 
-    ``bounds`` [tiles, 3] int64: first element, the one after the last, the one after its array. ``array_of`` [tiles] is
-    the array of each, on the host. Arrays without elements have no tile.
+    ``spans`` [arrays, 4] and ``places`` [tiles + 1] int64 are as the kernels take them. ``array_bytes`` counts a byte
+    behind each element, and is 0 for an array of none.
     """
 
-    bounds: torch.Tensor
-    array_of: Ints
-    elements: int
+    values: torch.Tensor
+    spans: torch.Tensor
+    places: torch.Tensor
+    tile_elements: int
+    array_bytes: list[int]
 
 
-def cut_tiles(arrays: Sequence[slice], device: torch.device, elements: int = TILE_ELEMENTS) -> Tiles:
-    """Tiles of at most ``elements``, a power of two, of arrays that lie at ``arrays`` in one vector on ``device``."""
-    starts, stops, array_of = [], [], []
-    for number, array in enumerate(arrays):
-        first = np.arange(array.start, array.stop, elements)
-        starts.append(first)
-        stops.append(np.full(len(first), array.stop))
-        array_of.append(np.full(len(first), number))
-    start, array_stop = np.concatenate(starts), np.concatenate(stops)
-    bounds = np.stack((start, np.minimum(start + elements, array_stop), array_stop), axis=1)
-    return Tiles(torch.from_numpy(bounds).to(device), np.concatenate(array_of), elements)
+def measure_arrays(
+    values: torch.Tensor, arrays: Sequence[tuple[slice, int]], tile_elements: int = TILE_ELEMENTS
+) -> Printing:
+    """What printing the ``arrays`` takes: where in ``values`` they lie, and the literal bytes before their text.
 
-
-def measure_tiles(values: torch.Tensor, tiles: Tiles) -> Ints:
-    """[tiles] int64 on the host: bytes of each tile's text, a byte behind each element included. Waits for the device.
-
-    ``values`` int64 is contiguous, and the device is the current one.
+    Literals are all bytes of a text that are not of arrays, up to the array meant. ``values`` int64 is contiguous and
+    its device the current one, ``tile_elements`` a power of two. Waits for the device.
     """
-    lengths = torch.empty(len(tiles.array_of), dtype=torch.int64, device=values.device)
-    _launch(_lengths, (values, tiles.bounds, lengths), tiles)
-    return lengths.cpu().numpy()
+    spans, tiles, first_tiles = [], 0, [0]
+    for array, literal_bytes in arrays:
+        spans.append((array.start, array.stop, tiles, literal_bytes))
+        tiles += -(-(array.stop - array.start) // tile_elements)
+        first_tiles.append(tiles)
+    device = values.device
+    there = torch.tensor(spans, dtype=torch.int64).to(device)
+    lengths = torch.empty(tiles, dtype=torch.int32, device=device)
+    places = torch.empty(tiles + 1, dtype=torch.int64, device=device)
+    _launch(_lengths, tiles, (values, there, lengths), len(spans), PrintConstants(tile_elements))
+    _launch(_places, 1, (lengths, places), tiles, PlacesConstants())
+    stops = places.cpu()[first_tiles]
+    return Printing(values, there, places, tile_elements, stops.diff().tolist())
 
 
-def print_tiles(values: torch.Tensor, tiles: Tiles, places: Ints, text: torch.Tensor) -> None:
-    """Enqueue the writing of each tile's text to ``text`` uint8, from its element of ``places`` [tiles] int64 on.
+def print_arrays(printing: Printing, text: torch.Tensor) -> None:
+    """Enqueue the writing of the arrays to ``text`` uint8, which has room for them and all literals.
 
-    Behind each element stands a comma, behind the last of an array a closing bracket.
+    Behind each element stands a comma, behind the last of an array a closing bracket. Literals are left out.
     """
-    there: torch.Tensor = torch.from_numpy(places).to(values.device)
-    _launch(_texts, (values, tiles.bounds, there, text), tiles)
+    values, spans, places, tile_elements, _ = printing
+    tiles = places.shape[0] - 1
+    _launch(_texts, tiles, (values, spans, places, text), spans.shape[0], PrintConstants(tile_elements))
 
 
 def warm_up(device: torch.device) -> None:
-    """Compile both kernels for ``device``, which must be the current one."""
-    tiles = cut_tiles([slice(0, 1)], device)
-    values = torch.zeros(1, dtype=torch.int64, device=device)
-    lengths = measure_tiles(values, tiles)
-    print_tiles(values, tiles, np.zeros(1, np.int64), torch.empty(int(lengths[0]), dtype=torch.uint8, device=device))
+    """Compile the kernels for ``device``, which must be the current one."""
+    printing = measure_arrays(torch.zeros(1, dtype=torch.int64, device=device), [(slice(0, 1), 0)])
+    print_arrays(printing, torch.empty(2, dtype=torch.uint8, device=device))
 
 
-def _launch(launcher: Launcher, pointers: tuple[torch.Tensor, ...], tiles: Tiles) -> None:
-    if not len(tiles.array_of):
+def _launch(
+    launcher: Launcher, programs: int, pointers: tuple[torch.Tensor, ...], size: int, constants: Constants
+) -> None:
+    if programs == 0:
         return
     device = pointers[0].device
-    constants = PrintConstants(tiles.elements)
-    variant = launcher.variant(device, constants) or launcher.compile(device, pointers, (), [constants])
-    variant.launch(len(tiles.array_of), pointers, ())
+    variant = launcher.variant(device, constants) or launcher.compile(device, pointers, (size,), [constants])
+    variant.launch(programs, pointers, (size,))

@@ -11,7 +11,7 @@ from triton.compiler import ASTSource
 from service.kernels import json_parser, json_printer, triton_backend
 from service.kernels._blocks_kernel import _block_sums_kernel
 from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _survey_kernel
-from service.kernels._json_print_kernel import _lengths_kernel, _text_kernel
+from service.kernels._json_print_kernel import _lengths_kernel, _places_kernel, _text_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
 
@@ -24,6 +24,7 @@ POINTERS = {
     "write_num_valid_reqs_ptr": "*i32",
     "words_ptr": "*i32",
     "counts_ptr": "*i32",
+    "lengths_ptr": "*i32",
     "first_rows_ptr": "*i32",
     "ends_ptr": "*i16",
     "text_ptr": "*u8",
@@ -47,6 +48,7 @@ def variants() -> Iterator[tuple[Any, NamedTuple]]:
         yield _read_kernel, json_parser.ReadConstants(digits, 4096)
     for kernel in (_lengths_kernel, _text_kernel):
         yield kernel, json_printer.PrintConstants(json_printer.TILE_ELEMENTS)
+    yield _places_kernel, json_printer.PlacesConstants()
 
 
 def signature_of(kernel: Any) -> dict[str, str]:

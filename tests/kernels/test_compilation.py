@@ -27,5 +27,6 @@ def test_every_kernel_variant_compiles_for_a_gpu() -> None:
         "_sum_kernel": 1,
         "_read_kernel": 2,
         "_lengths_kernel": 1,
+        "_places_kernel": 1,
         "_text_kernel": 1,
     }

@@ -74,3 +74,12 @@ def test_arrays_that_are_all_empty_are_printed(kernel_device: torch.device) -> N
         "device": "cuda:0",
         "pool_version": 7,
     }
+
+
+def test_a_view_keeps_its_answer_while_others_are_printed(kernel_device: torch.device) -> None:
+    from service.runtime.answer_printer import print_answer
+
+    views = [print_answer([b"<", torch.full((40,), number, device=kernel_device), b">"], 16) for number in range(20)]
+    for number, view in enumerate(views):
+        assert view.contiguous
+        assert bytes(view) == b"<[" + b",".join([b"%d" % number] * 40) + b"]>"
