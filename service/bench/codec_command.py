@@ -18,7 +18,7 @@ def run_codecs(options: CodecOptions, output: Path) -> None:
     write_line(f"{origin.hardware.cpu}; medians of {options.rounds} rounds, the paths in turn, one thread")
     absent = absent_paths()
     for name, packages in absent.items():
-        write_line(f"absent: {name} ({', '.join(packages)} is not installed)")
+        write_line(f"absent: {name} ({', '.join(packages)} is missing)")
     write_line()
     cells: list[CodecCell] = []
     with progress(len(options.tables) + len(options.entries)) as bar:

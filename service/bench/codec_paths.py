@@ -17,6 +17,7 @@ from service.bench.batches import BatchShape, draw_batch, table_fields, vector_f
 from service.plan.inputs import PlanInputs
 from service.spec import TensorSpec
 
+CUDA = "a CUDA device"
 Arrays = dict[str, NDArray[np.int32] | NDArray[np.int64]]
 
 
@@ -24,7 +25,7 @@ Arrays = dict[str, NDArray[np.int32] | NDArray[np.int64]]
 class DecodePath:
     """One way from a body to arrays or tensors of the fields' dtypes, wherever they are; ``run`` returns when they are.
 
-    ``needs`` are the packages without which it cannot run.
+    ``needs`` are the packages without which it cannot run; ``CUDA`` stands for a device.
     """
 
     name: str
@@ -34,11 +35,12 @@ class DecodePath:
 
 @dataclass(frozen=True, slots=True)
 class EncodePath:
-    """One way from the arrays of a plan to compact JSON text."""
+    """One way from the arrays of a plan to compact JSON text. ``prepare``, which is not timed, puts them in place."""
 
     name: str
     needs: tuple[str, ...]
-    run: Callable[[Arrays], bytes]
+    run: Callable[[Any], bytes | memoryview]
+    prepare: Callable[[Arrays], Any] = lambda arrays: arrays
 
 
 def body_of(rows: int, cols: int) -> tuple[bytes, list[TensorSpec], Arrays]:
@@ -110,6 +112,24 @@ def _service_small(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]
     return decode_small_body(body, specs) or {}
 
 
+def _service_on_device(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
+    from service.wire.json_body import decode_any_body
+
+    with _device_reader().reading(body) as read_array:
+        return decode_any_body(body, specs, read_array)
+
+
+@cache
+def _device_reader() -> Any:
+    from service.runtime.device_arrays import DeviceArrayReader
+
+    return DeviceArrayReader(_device())
+
+
+def _device() -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def _json_dumps(arrays: Arrays) -> bytes:
     return json.dumps({name: array.tolist() for name, array in arrays.items()}, separators=(",", ":")).encode()
 
@@ -126,6 +146,32 @@ def _service_encoder(arrays: Arrays) -> bytes:
     return encode_json(arrays)
 
 
+def _to_device(arrays: Arrays) -> dict[str, torch.Tensor]:
+    """The arrays in one allocation on the device, as plans leave them there."""
+    memory = torch.from_numpy(np.concatenate(list(arrays.values()))).to(_device())
+    stops = np.cumsum([len(array) for array in arrays.values()]).tolist()
+    return {name: memory[stop - len(array) : stop] for (name, array), stop in zip(arrays.items(), stops, strict=True)}
+
+
+def _copy_and_encode(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    from service.wire.json_answer import encode_json
+
+    device = _device()
+    host = {}
+    for name, tensor in tensors.items():
+        host[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=device.type == "cuda")
+        host[name].copy_(tensor, non_blocking=True)
+    torch.get_device_module(device).synchronize()
+    return encode_json({name: tensor.numpy() for name, tensor in host.items()})
+
+
+def _print_on_device(tensors: Mapping[str, torch.Tensor]) -> memoryview:
+    from service.runtime.answer_printer import print_answer
+    from service.wire.json_answer import json_pieces
+
+    return print_answer(list(json_pieces(tensors, torch.Tensor)))
+
+
 DECODE_PATHS = (
     DecodePath("json, torch.tensor", (), _json_and_torch),
     DecodePath("FastAPI's default: pydantic, torch.tensor", ("pydantic",), _fastapi_and_torch),
@@ -133,10 +179,13 @@ DECODE_PATHS = (
     DecodePath("the service, any body", ("orjson",), _service_strict),
     DecodePath("the service, quick arrays", ("orjson", "numba"), _service_quick),
     DecodePath("the service, small bodies", ("orjson",), _service_small),
+    DecodePath("the service, on the device", ("orjson", "triton", CUDA), _service_on_device),
 )
 ENCODE_PATHS = (
     EncodePath("json.dumps of lists", (), _json_dumps),
     EncodePath("orjson.dumps of lists", ("orjson",), _orjson_lists),
     EncodePath("the service", ("orjson",), _service_encoder),
+    EncodePath("copy from the device, the service", ("orjson", CUDA), _copy_and_encode, _to_device),
+    EncodePath("the service, on the device", ("orjson", "triton", CUDA), _print_on_device, _to_device),
 )
 """The first of each is what the others are compared with: it needs nothing but Python and torch."""

@@ -8,9 +8,9 @@ from statistics import median
 import numpy as np
 import torch
 
-from service.bench.codec_paths import DECODE_PATHS, ENCODE_PATHS, Arrays, body_of, plan_of
+from service.bench.codec_paths import CUDA, DECODE_PATHS, ENCODE_PATHS, Arrays, body_of, plan_of
 from service.bench.equality import DifferentAnswer
-from service.bench.machine import is_installed
+from service.bench.machine import has_cuda, is_installed
 
 _ROUND_SECONDS = 0.05
 """A path is run over and over for about so long in each round."""
@@ -67,9 +67,9 @@ def measure_codecs(options: CodecOptions, begin: Callable[[str], None]) -> Itera
         encoders = {path.name: path for path in ENCODE_PATHS if not _lacking(path.needs)}
         text = ENCODE_PATHS[0].run(plan)
         for name, encoder in encoders.items():
-            if encoder.run(plan) != text:
+            if encoder.run(encoder.prepare(plan)) != text:
                 raise DifferentAnswer(f"{name}, {entries} entries: not the text of {ENCODE_PATHS[0].name}")
-        encodes = {name: _bound(encoder.run, plan) for name, encoder in encoders.items()}
+        encodes = {name: _bound(encoder.run, encoder.prepare(plan)) for name, encoder in encoders.items()}
         yield _cells("encode", len(text), encodes, options.rounds)
 
 
@@ -114,4 +114,4 @@ def _median_ratio(first: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _lacking(packages: Sequence[str]) -> list[str]:
-    return [package for package in packages if not is_installed(package)]
+    return [package for package in packages if not (has_cuda() if package == CUDA else is_installed(package))]

@@ -66,6 +66,11 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
+def has_cuda() -> bool:
+    """Whether there is a CUDA device."""
+    return torch.cuda.is_available()
+
+
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -27,7 +27,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_codecs_are_measured_without_web_packages(tmp_path: Path) -> None:
     done = bench("--codecs", "--quick", "--output", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "absent: the service (orjson is not installed)" in done.stdout
+    assert "absent: the service (orjson is missing)" in done.stdout
     assert "json, torch.tensor" in done.stdout
     assert (tmp_path / "codecs.json").exists()
 
