@@ -31,10 +31,10 @@ class ReaderSizes:
     smallest_body: int = SMALL_BODY_BYTES + 1
     smallest_span: int = 48 * 1024
     """Shorter spans are read as soon on the host as on the way to the device and back."""
-    chunk: int = 8 * 1024 * 1024
+    chunk: int = 16 * 1024 * 1024
     """Each chunk takes the host some time: one should do for most bodies, since they travel behind its back."""
-    chunks: int = 2
-    """Pinned memory holds so many."""
+    chunks: int = 4
+    """Pinned memory holds so many: what it holds travels before the members of the body are told apart."""
     tile: int = 4096
     """A power of 2."""
 
@@ -116,15 +116,13 @@ class _Lane:
     def __init__(self, device: torch.device, sizes: ReaderSizes) -> None:
         from service.kernels import json_parser  # where Triton is missing nobody gets here
 
-        on_cuda = device.type == "cuda"
         self._parser = json_parser
         self._device = device
         self._sizes = sizes
         self._streams: Any = torch.get_device_module(device)
-        with torch.cuda.device(device) if on_cuda else nullcontext():
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             self._stream = self._streams.Stream()
-            self._pinned = torch.empty((sizes.chunks, sizes.chunk), dtype=torch.uint8, pin_memory=on_cuda)
-            self._arrived = [self._streams.Event() for _ in range(sizes.chunks)]
+        self._chunks: list[tuple[torch.Tensor, Any]] = []
         self._carried: bytes | None
         self.end()
 
@@ -170,8 +168,9 @@ class _Lane:
         return copy
 
     def warm_up(self) -> None:
-        """Compile the kernels."""
+        """Compile the kernels, and pin the memory that most bodies need."""
         with self._streams.stream(self._stream):
+            self._pinned(0)
             self._parser.warm_up(self._device, self._sizes.tile)
 
     def _send(self, stop: int) -> None:
@@ -180,13 +179,19 @@ class _Lane:
         while self._sent_bytes < stop:
             start = self._sent_bytes
             piece = self._body[start : start + self._sizes.chunk]
-            number = start // self._sizes.chunk % self._sizes.chunks
-            chunk, arrived = self._pinned[number][: len(piece)], self._arrived[number]
+            pinned, arrived = self._pinned(start // self._sizes.chunk % self._sizes.chunks)
             arrived.synchronize()  # what was in it before
-            chunk.copy_(piece)
+            chunk = pinned[: len(piece)].copy_(piece)
             target[start : start + len(piece)].copy_(chunk, non_blocking=True)
             arrived.record(self._stream)
             self._sent_bytes += len(piece)
+
+    def _pinned(self, number: int) -> tuple[torch.Tensor, Any]:
+        """A chunk of pinned memory, which is kept once it has been needed, and the event of its last arrival."""
+        if number == len(self._chunks):
+            memory = torch.empty(self._sizes.chunk, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+            self._chunks.append((memory, self._streams.Event()))
+        return self._chunks[number]
 
 
 def _array_stop(body: bytes, span: Span) -> int | None:
