@@ -33,6 +33,7 @@ from service.runtime.operations import Compute, Operations
 from service.runtime.pools import PoolStore
 from service.runtime.seats import take_seat
 from service.settings import Settings, load_settings, variable_of
+from service.wire.json_body import BodyReader
 from service.wire.quick_array import quick_array_reader
 
 _DESCRIPTION = (
@@ -135,7 +136,7 @@ def reading_of(target: Target, computer: PlanComputer) -> Reading:
     """How bodies are read. On a CUDA device, what is large is read and printed there."""
     on_host = quick_array_reader()
     if target.device.type != "cuda":
-        return lambda _body: nullcontext(on_host)
+        return lambda _body: nullcontext(BodyReader(on_host))
     from service.kernels import json_printer  # where Triton is missing nobody gets here
 
     on_device = DeviceArrayReader(target.device, on_host)

@@ -28,10 +28,10 @@ def test_a_server_process_spares_collections_what_it_began_with(monkeypatch: pyt
 def test_what_is_large_is_read_and_printed_on_a_cuda_device_alone() -> None:
     here = Target(torch.device("cpu"), backend_named("triton"))
     computer = PlanComputer(Workspace(here), plan_limits(Settings()))
-    with reading_of(here, computer)(b"{}") as read_array:
-        assert isinstance(read_array, QuickArrayReader)
+    with reading_of(here, computer)(b"{}") as reader:
+        assert isinstance(reader.read_array, QuickArrayReader)
     assert (computer.most_read, len(computer.warm_up_others)) == (INT64_MAX, 0)
-    with reading_of(Target(torch.device("cuda:0"), here.backend), computer)(b"{}") as read_array:
-        assert not isinstance(read_array, QuickArrayReader)
+    with reading_of(Target(torch.device("cuda:0"), here.backend), computer)(b"{}") as reader:
+        assert not isinstance(reader.read_array, QuickArrayReader)
     assert computer.most_read < INT64_MAX
     assert len(computer.warm_up_others) == 2

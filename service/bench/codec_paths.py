@@ -99,11 +99,11 @@ def _service_strict(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object
 
 
 def _service_quick(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
-    from service.wire.json_body import decode_any_body
+    from service.wire.json_body import BodyReader, decode_any_body
     from service.wire.quick_array import quick_array_reader, wait_for_compiled_loop
 
     wait_for_compiled_loop()
-    return decode_any_body(body, specs, quick_array_reader())
+    return decode_any_body(body, specs, BodyReader(quick_array_reader()))
 
 
 def _service_small(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
@@ -115,8 +115,8 @@ def _service_small(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]
 def _service_on_device(body: bytes, specs: list[TensorSpec]) -> Mapping[str, object]:
     from service.wire.json_body import decode_any_body
 
-    with _device_reader().reading(body) as read_array:
-        return decode_any_body(body, specs, read_array)
+    with _device_reader().reading(body) as reader:
+        return decode_any_body(body, specs, reader)
 
 
 @cache

@@ -21,6 +21,8 @@ _CLOSE = tl.constexpr(ord("]"))
 _NO_CLOSE = tl.constexpr(2**31 - 1)
 """More numbers than any text has: the length of the first row while its end is not in sight."""
 
+_QUOTE = tl.constexpr(ord('"'))
+_QUOTE_POINTERS = ["words_ptr", "found_ptr"]
 _SURVEY_POINTERS = ["words_ptr", "ends_ptr", "counts_ptr", "first_rows_ptr"]
 _SUM_POINTERS = ["counts_ptr", "first_rows_ptr", "bases_ptr", "summary_ptr"]
 _READ_POINTERS = ["text_ptr", "ends_ptr", "counts_ptr", "bases_ptr", "summary_ptr", "integers_ptr"]
@@ -100,6 +102,31 @@ def _judge(words, before, first, second, last, table):
     good |= close & ((after_digit & (last ^ table)) | (after_close & last & table))
     good &= (opening | _without(first)) & (close | _without(last))
     return good, after_digit & (comma | close), close
+
+
+@triton.jit(do_not_specialize=["num_bytes", "most"], do_not_specialize_on_alignment=_QUOTE_POINTERS)
+def _quotes_kernel(
+    words_ptr,  # [ceil(num_bytes / 4)] int32: the bytes of a body
+    found_ptr,  # [1 + most] int64: 0, and room
+    num_bytes: tl.int64,
+    most: tl.int64,
+    BLOCK: tl.constexpr,
+):
+    """Where the quotes in one tile of a body are: how many is added to the first element, the positions go behind it in
+    no order, those for which there is no room are left out.
+    """
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    word = start // 4 + tl.arange(0, BLOCK // 4)  # [BLOCK / 4], as all that follows
+    words = tl.load(words_ptr + word, mask=word * 4 < num_bytes, other=0).to(tl.uint32)
+    quotes = _set_of(words, _QUOTE)
+    if tl.max((quotes != 0).to(tl.int32), 0) != 0:
+        for byte in tl.static_range(4):
+            at = word * 4 + byte
+            is_quote = ((quotes >> (8 * byte + 7)) & 1).to(tl.int32) * (at < num_bytes).to(tl.int32)
+            upto = tl.cumsum(is_quote, 0)
+            before = tl.atomic_add(found_ptr, tl.sum(is_quote, 0).to(tl.int64))
+            place = before + upto - is_quote
+            tl.store(found_ptr + 1 + place, at, mask=(is_quote != 0) & (place < most))
 
 
 @triton.jit(do_not_specialize=["start", "stop", "is_table"], do_not_specialize_on_alignment=_SURVEY_POINTERS)

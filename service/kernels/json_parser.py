@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 import torch
 
-from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _survey_kernel
+from service.kernels._json_parse_kernel import _quotes_kernel, _read_kernel, _sum_kernel, _survey_kernel
 from service.kernels._launcher import Launcher
 
 WORD_BYTES = 4
@@ -19,6 +19,12 @@ _SUM_BLOCK = 4096
 _READ_LANES = 256
 _DIGITS = {torch.int32: 10, torch.int64: 19}
 """Digits of the longest number."""
+
+
+class QuotesConstants(NamedTuple):
+    """Constants of ``_quotes_kernel``."""
+
+    BLOCK: int
 
 
 class SurveyConstants(NamedTuple):
@@ -41,6 +47,7 @@ class ReadConstants(NamedTuple):
     LANES: int = _READ_LANES
 
 
+_quotes = Launcher(_quotes_kernel)
 _surveys = Launcher(_survey_kernel)
 _sums = Launcher(_sum_kernel)
 _reads = Launcher(_read_kernel)
@@ -67,6 +74,20 @@ class Survey:
     def shape(self) -> tuple[int, ...]:
         """The shape of the array, if it is rectangular."""
         return (self.numbers // self.columns, self.columns) if self.is_table else (self.numbers,)
+
+
+def find_quotes(words: torch.Tensor, num_bytes: int, tile_bytes: int, most: int) -> torch.Tensor:
+    """[1 + most] int64 on the device: how many quotes the bytes have, then where those are, in no order; enqueued only.
+
+    ``words`` int32 are ``num_bytes`` bytes. Of more than ``most`` quotes, some have no place and others any.
+    """
+    device = words.device
+    found = torch.zeros(1 + most, dtype=torch.int64, device=device)
+    launch = (words, found), (num_bytes, most)
+    constants = QuotesConstants(tile_bytes)
+    variant = _quotes.variant(device, constants) or _quotes.compile(device, *launch, [constants])
+    variant.launch(-(-num_bytes // tile_bytes), *launch)
+    return found
 
 
 def survey_array(words: torch.Tensor, start: int, stop: int, *, is_table: bool, tile_bytes: int) -> Survey | None:
@@ -113,6 +134,7 @@ def read_integers(survey: Survey, integers: torch.Tensor) -> bool:
 def warm_up(device: torch.device, tile_bytes: int) -> None:
     """Compile all that reading any text on ``device`` in such tiles needs; it must be the current one."""
     text = torch.tensor(list(b"[0] "), dtype=torch.uint8, device=device)
+    find_quotes(text.view(torch.int32), 4, tile_bytes, 1)
     for dtype in _DIGITS:
         survey = survey_array(text.view(torch.int32), 0, 3, is_table=False, tile_bytes=tile_bytes)
         read_integers(cast(Survey, survey), torch.empty(1, dtype=dtype, device=device))

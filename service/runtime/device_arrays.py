@@ -3,6 +3,7 @@
 Whatever the kernels do not take, a reader on the host decides: it accepts an odd spelling or words the error.
 """
 
+from bisect import bisect_left
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ import torch
 from service.spec import EXPECTED_TOKENS, FULL_TO_SWA_INDEX_MAPPING, REQ_TO_TOKEN, TensorSpec
 from service.wire.field_rules import IntArray
 from service.wire.int_array import decode_int_array
-from service.wire.json_body import ArrayReader
-from service.wire.json_members import Span
+from service.wire.json_body import ArrayReader, BodyReader
+from service.wire.json_members import Span, find_quote
 from service.wire.small_body import SMALL_BODY_BYTES, decode_small_body
 
 _TABLES = frozenset(spec.name for spec in (REQ_TO_TOKEN, FULL_TO_SWA_INDEX_MAPPING, EXPECTED_TOKENS))
+_MOST_QUOTES = 4096
+"""More than the names of any body that is right have."""
 _TAIL_BYTES = 256
 """How far before the end of its span an array is looked for."""
 
@@ -60,15 +63,14 @@ class DeviceArrayReader:
         self._lanes: list[_Lane] = []
 
     @contextmanager
-    def reading(self, body: bytes) -> Iterator[ArrayReader]:
-        """An ``ArrayReader`` for this ``body``, which is on its way to the device from here on if it is large.
+    def reading(self, body: bytes) -> Iterator[BodyReader]:
+        """A reader of this ``body``, which goes to the device here if it is large.
 
-        So it travels while its members are told apart. Anything else, and after the end of the context anything at
-        all, is read on the host. A tensor is complete when it is returned, and belongs to the stream that is the
-        caller's current one then.
+        Anything else, and after the end of the context anything at all, is read on the host. A tensor is complete when
+        it is returned, and belongs to the stream that is the caller's current one then.
         """
         if len(body) < self._sizes.smallest_body:
-            yield self._read_on_host
+            yield BodyReader(self._read_on_host)
             return
         try:
             lane = self._lanes.pop()
@@ -76,7 +78,7 @@ class DeviceArrayReader:
             lane = _Lane(self._device, self._sizes)
         lane.begin(body)
         try:
-            yield partial(self._read, lane)
+            yield BodyReader(partial(self._read, lane), lane.find_quote)
         finally:
             lane.end()
             self._lanes.append(lane)
@@ -124,6 +126,9 @@ class _Lane:
             self._stream = self._streams.Stream()
         self._chunks: list[tuple[torch.Tensor, Any]] = []
         self._carried: bytes | None
+        self._found: torch.Tensor | None
+        self._quotes: list[int] | None
+        self._sent_bytes: int
         self.end()
 
     def begin(self, body: bytes) -> None:
@@ -134,10 +139,27 @@ class _Lane:
             words = -(-len(body) // self._parser.WORD_BYTES)
             self._words = torch.empty(words, dtype=torch.int32, device=self._device)
             self._send(min(len(body), self._sizes.chunks * self._sizes.chunk))
+            if self._sent_bytes == len(body):
+                self._found = self._parser.find_quotes(self._words, len(body), self._sizes.tile, _MOST_QUOTES)
+
+    def find_quote(self, body: bytes, position: int) -> int:
+        """What ``find_quote`` of any body is; of the one that is carried, it has been found on the device."""
+        if self._found is not None and self.carries(body):
+            with self._streams.stream(self._stream):
+                found = self._found.cpu().numpy()
+            self._found = None
+            count = int(found[0])
+            self._quotes = sorted(found[1 : 1 + count].tolist()) if count <= _MOST_QUOTES else None
+        if self._quotes is None or not self.carries(body):
+            return find_quote(body, position)
+        index = bisect_left(self._quotes, position)
+        return self._quotes[index] if index < len(self._quotes) else len(body)
 
     def end(self) -> None:
         """Forget the body."""
         self._carried = None
+        self._found = None
+        self._quotes = None
         self._body = torch.empty(0, dtype=torch.uint8)
         self._words = torch.empty(0, dtype=torch.int32)
         self._sent_bytes = 0

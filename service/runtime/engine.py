@@ -15,16 +15,15 @@ from typing import Any, Generic, TypeVar
 from service.errors import refusal
 from service.runtime.device import refuse_out_of_memory
 from service.spec import FieldSpec
-from service.wire.int_array import decode_int_array
-from service.wire.json_body import ArrayReader, decode_json_body
+from service.wire.json_body import STRICT, BodyReader, decode_json_body
 from service.wire.small_body import decode_small_body
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 _T = TypeVar("_T")
 
-Reading = Callable[[bytes], AbstractContextManager[ArrayReader]]
-"""Reads one body: while it is entered, what it gives reads arrays of that body."""
+Reading = Callable[[bytes], AbstractContextManager[BodyReader]]
+"""Reads one body: what it gives while it is entered reads the parts of that body."""
 
 _LARGE_ANSWER_ELEMENTS = 16 * 1024
 """Answers with more elements are encoded in an encoder thread."""
@@ -32,9 +31,9 @@ WARM_UP_FAILED = "the warm-up of the device failed"
 _logger = logging.getLogger(__name__)
 
 
-def reading_strictly(_body: bytes) -> AbstractContextManager[ArrayReader]:
-    """Reads a body by the reader that defines what any array is."""
-    return nullcontext(decode_int_array)
+def reading_strictly(_body: bytes) -> AbstractContextManager[BodyReader]:
+    """Reads a body by what defines how any is read."""
+    return nullcontext(STRICT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +195,8 @@ class Engine:
         return _answer(operation, result, times)
 
     def _decoded_query(self, operation: Operation[Q, R], body: bytes) -> Q:
-        with self._reading(body) as read_array:
-            return operation.query(decode_json_body(body, operation.fields, read_array))
+        with self._reading(body) as reader:
+            return operation.query(decode_json_body(body, operation.fields, reader))
 
     def _submit(self, work: Callable[[], _T]) -> Future[_T]:
         future = _submitted(self._device_thread, work)

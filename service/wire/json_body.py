@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from service.spec import INTEGER_RANGE, FieldSpec, FlagSpec, ObjectsSpec, Scalar
 from service.wire.field_rules import LONGEST_TEXT_BYTES, Value, is_required, named_object
 from service.wire.int_array import decode_int_array, does_not_fit
 from service.wire.int_text import LONGEST_INTEGER_BYTES
-from service.wire.json_members import Members, Span, require_member_end, split_members
+from service.wire.json_members import FindQuote, Members, Span, find_quote, require_member_end, split_members
 from service.wire.json_token import Token, byte_at, read_name, read_value
 from service.wire.small_body import SMALL_BODY_BYTES, decode_small_body
 
@@ -21,9 +21,18 @@ array may be of another kind than numpy's.
 """
 
 
-def decode_json_body(
-    body: bytes, fields: Sequence[FieldSpec], read_array: ArrayReader = decode_int_array
-) -> dict[str, Value]:
+class BodyReader(NamedTuple):
+    """How the long parts of a body are read: its arrays, and the way from one quote to the next."""
+
+    read_array: ArrayReader = decode_int_array
+    find_quote: FindQuote = find_quote
+
+
+STRICT = BodyReader()
+"""What defines how any body is read."""
+
+
+def decode_json_body(body: bytes, fields: Sequence[FieldSpec], reader: BodyReader = STRICT) -> dict[str, Value]:
     """The fields that ``body`` gives, by name: an array of the field's dtype and the text's rank, an integer, a text,
     a boolean, or the fields of an object.
 
@@ -43,15 +52,13 @@ def decode_json_body(
         decoded = decode_small_body(body, fields)
         if decoded is not None:
             return decoded
-    return decode_any_body(body, fields, read_array)
+    return decode_any_body(body, fields, reader)
 
 
-def decode_any_body(
-    body: bytes, fields: Sequence[FieldSpec], read_array: ArrayReader = decode_int_array
-) -> dict[str, Value]:
+def decode_any_body(body: bytes, fields: Sequence[FieldSpec], reader: BodyReader = STRICT) -> dict[str, Value]:
     """What ``decode_json_body`` returns, for a body of any length: this function is its definition."""
-    members, break_off = split_members(body, fields)
-    decoded = _Decoder(body, read_array).decode_members(members)
+    members, break_off = split_members(body, fields, reader.find_quote)
+    decoded = _Decoder(body, reader.read_array).decode_members(members)
     if break_off:
         try:
             raise break_off

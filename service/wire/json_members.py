@@ -9,8 +9,9 @@ bounded by the fields.
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from service.errors import Refusal, refusal, within
 from service.spec import FieldSpec, ObjectSpec, ObjectsSpec
@@ -30,6 +31,9 @@ _PASSED_STRINGS = 1024
 _SHOWN_CHARACTERS = 64
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+
+FindQuote: TypeAlias = Callable[[bytes, int], int]
+"""Finds what ``find_quote`` does."""
 
 Inside = Sequence[FieldSpec] | ObjectsSpec
 """What an object holds: fields, or objects under names that the client chooses."""
@@ -59,14 +63,14 @@ class Members:
     closed: bool = False
 
 
-def split_members(body: bytes, fields: Sequence[FieldSpec]) -> tuple[Members, Refusal | None]:
+def split_members(body: bytes, fields: Sequence[FieldSpec], find_quote: FindQuote) -> tuple[Members, Refusal | None]:
     """The members of the object that ``body`` is, and the fault at which the text breaks off, if it does.
 
     Refused: another kind of body; in reading order, at any depth, a name that an object has twice or that is not one of
     its fields, a name that may not be chosen, and more chosen names than there may be.
     """
     members = Members(fields)
-    reader = _Reader(body, _object_start(body))
+    reader = _Reader(body, _object_start(body), find_quote)
     try:
         reader.read_object(members)
     except Refusal as fault:
@@ -119,6 +123,7 @@ class _Reader:
 
     body: bytes
     position: int
+    find_quote: FindQuote
     depth: int = 0
     closing: int = 0
 
@@ -154,7 +159,7 @@ class _Reader:
                 self.read_object(inner)
 
     def _span(self, start: int) -> Span:
-        stop = _next_quote(self.body, start)
+        stop = _next_quote(self.body, start, self.find_quote)
         if stop == len(self.body):
             return Span(start, stop, self.depth)
         most = self.depth - 1
@@ -230,14 +235,14 @@ def _empty_object_stop(body: bytes, start: int) -> int:
     return stop + 1 if byte_at(body, stop) == b"}" else start
 
 
-def _next_quote(body: bytes, start: int) -> int:
+def _next_quote(body: bytes, start: int, find_quote: FindQuote) -> int:
     """The quote that begins the next name, the length of the body if there is none.
 
     A string that no colon follows is an element of the value at ``start``, which is at fault then. So that the fields
     behind it are judged too, some such strings are passed over.
     """
     position = string_stop(body, start) if byte_at(body, start) == b'"' else start
-    quote = _find_quote(body, position)
+    quote = find_quote(body, position)
     for _ in range(_PASSED_STRINGS if byte_at(body, start) == b"[" else 0):
         try:
             stop = string_stop(body, quote)
@@ -245,11 +250,12 @@ def _next_quote(body: bytes, start: int) -> int:
             break  # the text ends in it, or it is no string: the reader of names says so
         if byte_at(body, skip_space(body, stop)) == b":":
             break
-        quote = _find_quote(body, stop)
+        quote = find_quote(body, stop)
     return quote
 
 
-def _find_quote(body: bytes, position: int) -> int:
+def find_quote(body: bytes, position: int) -> int:
+    """The position of the first quote at or after ``position``, the length of the body if there is none."""
     while position < len(body):
         quote = body.find(b'"', position, position + _SEARCH_BYTES)
         if quote >= 0:

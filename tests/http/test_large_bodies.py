@@ -8,7 +8,7 @@ import pytest
 
 from service.runtime import engine as engine_module
 from service.spec import FieldSpec
-from service.wire.json_body import ArrayReader, decode_json_body
+from service.wire.json_body import BodyReader, decode_json_body
 from tests.problems import require_good_plan, require_problem
 from tests.running import GOOD_SLOTS, PATIENCE_SECONDS, InProcess, host_app, in_process
 
@@ -46,11 +46,11 @@ class WatchedDecode:
         self.let = threading.Event()
         monkeypatch.setattr(engine_module, "decode_json_body", self)
 
-    def __call__(self, body: bytes, fields: Sequence[FieldSpec], read_array: ArrayReader) -> object:
+    def __call__(self, body: bytes, fields: Sequence[FieldSpec], reader: BodyReader) -> object:
         self.events.append("decoding began")
         self.begun.set()
         try:
-            return decode_json_body(body, fields, read_array)
+            return decode_json_body(body, fields, reader)
         finally:
             self.events.append("the body was read")
             assert self.let.wait(PATIENCE_SECONDS)

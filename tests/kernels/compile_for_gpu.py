@@ -10,7 +10,7 @@ from triton.compiler import ASTSource
 
 from service.kernels import json_parser, json_printer, triton_backend
 from service.kernels._blocks_kernel import _block_sums_kernel
-from service.kernels._json_parse_kernel import _read_kernel, _sum_kernel, _survey_kernel
+from service.kernels._json_parse_kernel import _quotes_kernel, _read_kernel, _sum_kernel, _survey_kernel
 from service.kernels._json_print_kernel import _lengths_kernel, _places_kernel, _text_kernel
 from service.kernels._plan_kernel import _plan_kernel
 from service.kernels._scatter_kernel import _scatter_kernel
@@ -42,6 +42,7 @@ def variants() -> Iterator[tuple[Any, NamedTuple]]:
     yield _block_sums_kernel, triton_backend.SumsConstants(256, ADMITS=True)
     for starts in FLAGS:
         yield _scatter_kernel, triton_backend.ScatterConstants(starts)
+    yield _quotes_kernel, json_parser.QuotesConstants(4096)
     yield _survey_kernel, json_parser.SurveyConstants(4096)
     yield _sum_kernel, json_parser.SumConstants()
     for digits in (10, 19):

@@ -23,6 +23,7 @@ def test_every_kernel_variant_compiles_for_a_gpu() -> None:
         "_plan_kernel": 12,
         "_block_sums_kernel": 1,
         "_scatter_kernel": 2,
+        "_quotes_kernel": 1,
         "_survey_kernel": 1,
         "_sum_kernel": 1,
         "_read_kernel": 2,

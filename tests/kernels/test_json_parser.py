@@ -150,3 +150,25 @@ def test_after_the_warm_up_no_text_compiles_a_kernel(kernel_device: torch.device
         for dtype in (INT32, INT64):
             parse(text, dtype, kernel_device, 128)
     assert compile_events.compiled_kernels() == before
+
+
+@pytest.mark.parametrize("tile_bytes", [16, 4096])
+@pytest.mark.parametrize("most", [0, 1, 5, 64])
+@pytest.mark.parametrize(
+    "body", [b"a", b'"', b'"' * 7, b'{"a":[1,2],"b":"\\""}', b"x" * 33 + b'"', b"\xa2\x22\x23!"]
+)
+def test_quotes_are_found_as_far_as_there_is_room(
+    body: bytes, most: int, tile_bytes: int, kernel_device: torch.device
+) -> None:
+    from service.kernels import json_parser
+
+    # What fills up the last word is not of the body.
+    words = words_of(body, kernel_device)
+    words.view(torch.uint8)[len(body) :] = ord('"')
+    count, *places = json_parser.find_quotes(words, len(body), tile_bytes, most).tolist()
+    expected = [position for position, byte in enumerate(body) if byte == ord('"')]
+    assert count == len(expected)
+    if count <= most:
+        assert sorted(places[:count]) == expected
+    else:
+        assert set(places) <= set(expected)

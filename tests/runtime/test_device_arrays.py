@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from service.runtime import device_arrays
 from service.runtime.device_arrays import DeviceArrayReader, ReaderSizes
 from service.spec import TensorSpec
 from service.wire.json_body import decode_any_body
-from service.wire.json_members import Span
+from service.wire.json_members import Span, find_quote
 from tests.wire.fuzz_device_arrays import run
 
 pytestmark = pytest.mark.triton
@@ -30,8 +31,8 @@ EAGER = ReaderSizes(0, 0, chunk=10, chunks=2, tile=64)
 def read(reader: DeviceArrayReader, text: str, spec: TensorSpec) -> Any:
     """The array that a body's only field is."""
     body = f'{{"{spec.name}": {text}}}'.encode()
-    with reader.reading(body) as read_array:
-        return decode_any_body(body, [spec], read_array)[spec.name]
+    with reader.reading(body) as body_reader:
+        return decode_any_body(body, [spec], body_reader)[spec.name]
 
 
 @pytest.mark.parametrize(("spec", "stays"), [(LENS, False), (LUT, True), (TABLE, True)], ids=lambda value: str(value))
@@ -77,8 +78,8 @@ def test_what_the_kernels_leave_is_decided_on_the_host(
 
 def test_arrays_of_one_body_are_read_in_any_order(kernel_device: torch.device) -> None:
     body = b'{"req_to_token": [[1, 2],\n[3, 4]], "full_to_swa_index_mapping": [5,6,7], "prefix_lens": [8, 9]}'
-    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as read_array:
-        fields: dict[str, Any] = decode_any_body(body, [LENS, TABLE, LUT], read_array)
+    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as body_reader:
+        fields: dict[str, Any] = decode_any_body(body, [LENS, TABLE, LUT], body_reader)
     assert {name: value.tolist() for name, value in fields.items()} == json.loads(body)
     assert [type(value) for value in fields.values()] == [np.ndarray, np.ndarray, torch.Tensor]
 
@@ -99,11 +100,26 @@ def test_what_is_small_is_read_on_the_host(
 
 def test_only_the_body_that_was_sent_is_read_on_the_device(kernel_device: torch.device) -> None:
     body, other = b'{"req_to_token": [[1], [2]]}', b'{"req_to_token": [[1], [3]]}'
-    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as read_array:
-        here, elsewhere = (decode_any_body(text, [TABLE], read_array)["req_to_token"] for text in (body, other))
-    late = decode_any_body(body, [TABLE], read_array)["req_to_token"]
+    with DeviceArrayReader(kernel_device, sizes=EAGER).reading(body) as body_reader:
+        here, elsewhere = (decode_any_body(text, [TABLE], body_reader)["req_to_token"] for text in (body, other))
+    late = decode_any_body(body, [TABLE], body_reader)["req_to_token"]
     assert [isinstance(table, torch.Tensor) for table in (here, elsewhere, late)] == [True, False, False]
     assert [np.asarray(table).tolist() for table in (elsewhere, late)] == [[[1], [3]], [[1], [2]]]
+
+
+@pytest.mark.parametrize("most", [0, 7, 8, 100])
+@pytest.mark.parametrize("chunk", [10, 64])
+def test_quotes_are_found_wherever_that_is(
+    chunk: int, most: int, kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_arrays, "_MOST_QUOTES", most)
+    body, other = b'{"a": "b", "c": [1, 2], "": 5}', b'"a"'
+    sizes = replace(EAGER, chunk=chunk)
+    with DeviceArrayReader(kernel_device, sizes=sizes).reading(body) as body_reader:
+        for text in (other, body, other):
+            for position in range(len(text) + 2):
+                assert body_reader.find_quote(text, position) == find_quote(text, position)
+    assert body_reader.find_quote(body, 2) == find_quote(body, 2)
 
 
 def test_the_reader_on_the_host_can_be_chosen(kernel_device: torch.device) -> None:

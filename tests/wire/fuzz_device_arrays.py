@@ -19,7 +19,7 @@ from service.runtime.device_arrays import DeviceArrayReader, ReaderSizes
 from service.spec import INTEGER_RANGE, TensorSpec
 from service.wire.int_array import decode_int_array
 from service.wire.json_body import ArrayReader
-from service.wire.json_members import Span
+from service.wire.json_members import Span, find_quote
 
 SPECS = (
     TensorSpec("lens", ("n",), "int64", ""),
@@ -86,8 +86,10 @@ def draw_case(rng: random.Random) -> Case:
 def compare(reader: DeviceArrayReader, case: Case, want: object) -> bool:
     """Whether the device took the array. AssertionError if the strict decoder answers something else."""
     try:
-        with reader.reading(case.body) as read:
-            array, stop = read(case.body, case.span, case.spec)
+        with reader.reading(case.body) as body_reader:
+            for position in (0, case.span.start, case.span.stop, len(case.body)):
+                assert body_reader.find_quote(case.body, position) == find_quote(case.body, position), case
+            array, stop = body_reader.read_array(case.body, case.span, case.spec)
     except _HandedOver:
         return False
     assert _told((array.cpu().numpy() if isinstance(array, torch.Tensor) else array, stop)) == want, case
@@ -139,8 +141,8 @@ def run(bodies: int, seed: int, device: torch.device, tiles: tuple[int, ...] = T
     for _ in range(bodies):
         case = draw_case(rng)
         want = answer_of(decode_int_array, case)
-        with DeviceArrayReader(device).reading(case.body) as read_on_host:
-            assert answer_of(read_on_host, case) == want, case
+        with DeviceArrayReader(device).reading(case.body) as on_host:
+            assert answer_of(on_host.read_array, case) == want, case
         if compare(rng.choice(readers), case, want):
             taken += 1
         elif not isinstance(want, str):

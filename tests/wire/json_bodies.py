@@ -10,7 +10,7 @@ from service.errors import Refusal
 from service.spec import PLAN_INPUTS, FieldSpec, FlagSpec, ObjectSpec, ObjectsSpec, ScalarSpec, TensorSpec, TextSpec
 from service.wire.field_rules import Value
 from service.wire.int_array import decode_int_array
-from service.wire.json_body import decode_any_body, decode_json_body
+from service.wire.json_body import BodyReader, decode_any_body, decode_json_body
 from service.wire.quick_array import quick_array_reader, wait_for_compiled_loop
 
 Answer = Mapping[str, Value]
@@ -56,10 +56,11 @@ def answers(body: bytes, fields: Sequence[FieldSpec] = PLAN_INPUTS) -> list[Answ
     """What every decoder answers: the fields, or the message of the refusal."""
     decoders: list[Callable[[], Answer]] = [partial(decode_json_body, body, fields)]
     decoders += [
-        partial(decode_any_body, body, fields, partial(decode_int_array, piece_bytes=piece)) for piece in PIECES
+        partial(decode_any_body, body, fields, BodyReader(partial(decode_int_array, piece_bytes=piece)))
+        for piece in PIECES
     ]
     wait_for_compiled_loop()
-    decoders.append(partial(decode_any_body, body, fields, quick_array_reader()))
+    decoders.append(partial(decode_any_body, body, fields, BodyReader(quick_array_reader())))
     found: list[Answer | str] = []
     for decode in decoders:
         try:

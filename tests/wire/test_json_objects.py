@@ -9,7 +9,7 @@ import pytest
 from service.errors import Refusal
 from service.spec import TensorSpec
 from service.wire.int_array import decode_int_array
-from service.wire.json_body import decode_any_body, decode_json_body
+from service.wire.json_body import BodyReader, decode_any_body, decode_json_body
 from service.wire.small_body import decode_small_body
 from tests.wire.json_bodies import (
     EITHER_FIELDS,
@@ -30,7 +30,7 @@ def refusal_of(body: bytes) -> tuple[str, tuple[str, ...]]:
     faults = set()
     for piece in PIECES:
         with pytest.raises(Refusal) as caught:
-            decode_any_body(body, NESTED_FIELDS, partial(decode_int_array, piece_bytes=piece))
+            decode_any_body(body, NESTED_FIELDS, BodyReader(partial(decode_int_array, piece_bytes=piece)))
         faults.add((str(caught.value), caught.value.loc))
     with pytest.raises(Refusal) as caught:
         decode_json_body(body, NESTED_FIELDS)

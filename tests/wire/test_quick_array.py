@@ -13,7 +13,7 @@ from service.errors import Refusal
 from service.spec import PLAN_INPUTS, TensorSpec
 from service.wire import quick_array
 from service.wire.int_array import decode_int_array
-from service.wire.json_body import decode_any_body
+from service.wire.json_body import BodyReader, decode_any_body
 from service.wire.json_members import Span
 from service.wire.quick_array import (
     COMPILED_FOR_BYTES,
@@ -135,7 +135,7 @@ def test_all_fields_of_a_body_are_read_as_the_strict_reader_does(compiled: Loop)
     for separators in ((",", ":"), (", ", ": "), (" ,\n", ":\t")):
         body = json.dumps(batch, separators=separators).encode()
         want = decode_any_body(body, PLAN_INPUTS)
-        have = decode_any_body(body, PLAN_INPUTS, QuickArrayReader(ready(compiled)))
+        have = decode_any_body(body, PLAN_INPUTS, BodyReader(QuickArrayReader(ready(compiled))))
         assert list(have) == list(want)
         for name, array in want.items():
             np.testing.assert_array_equal(np.asarray(have[name]), np.asarray(array), strict=True)
