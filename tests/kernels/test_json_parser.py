@@ -154,9 +154,7 @@ def test_after_the_warm_up_no_text_compiles_a_kernel(kernel_device: torch.device
 
 @pytest.mark.parametrize("tile_bytes", [16, 4096])
 @pytest.mark.parametrize("most", [0, 1, 5, 64])
-@pytest.mark.parametrize(
-    "body", [b"a", b'"', b'"' * 7, b'{"a":[1,2],"b":"\\""}', b"x" * 33 + b'"', b"\xa2\x22\x23!"]
-)
+@pytest.mark.parametrize("body", [b"a", b'"', b'"' * 7, b'{"a":[1,2],"b":"\\""}', b"x" * 33 + b'"', b"\xa2\x22\x23!"])
 def test_quotes_are_found_as_far_as_there_is_room(
     body: bytes, most: int, tile_bytes: int, kernel_device: torch.device
 ) -> None:
