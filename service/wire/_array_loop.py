@@ -12,7 +12,7 @@ from numba.extending import overload, register_jitable
 from numpy import uint64
 from numpy.typing import NDArray
 
-SIGNATURE = types.UniTuple(types.uint64, 3)(
+SIGNATURE = types.UniTuple(types.uint64, 4)(
     types.Array(types.uint8, 1, "C", readonly=True),
     types.Array(types.uint64, 1, "A", readonly=True, aligned=False),
     types.uint64,
@@ -23,9 +23,6 @@ SIGNATURE = types.UniTuple(types.uint64, 3)(
 """The only one: compiled once, before it is called."""
 
 WORD_BYTES = 8
-STRANGE = (uint64(0), uint64(0), uint64(0))
-"""The answer for text that the strict reader is to judge."""
-
 _COMMA, _OPEN, _CLOSE, _MINUS, _ZERO, _SPACE = (ord(character) for character in ",[]-0 ")
 _LINE_FEED, _RETURN, _TAB = (ord(character) for character in "\n\r\t")
 _NONE, _ONE, _WORD, _WORD_BITS = uint64(0), uint64(1), uint64(WORD_BYTES), uint64(64)
@@ -45,49 +42,55 @@ def read_integers(  # noqa: C901 - one loop: what it calls may not cost it a bra
     out: NDArray[np.uint32],
     width: np.uint64,
     most: np.uint64,
-) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """How many integers the array at ``text[start]`` has, how many a row (0 for a vector), the position after it.
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Whether the whole array at ``text[start]`` was read (0 or 1), how many integers of it, how many there are in a
+    row (0 for a vector), and the position after what was read.
 
     ``text`` [bytes] uint8 is a whole body, ``words`` [bytes - 7] uint64 its little-endian eight bytes from each
     position on. The integers, none above ``most`` nor below -``most`` - 1, go to ``out``, ``width`` halves each, low
-    half first. ``STRANGE`` for any other text, and for more integers than ``out`` has room for.
+    half first. Of any other text, and of more integers than ``out`` has room for, what comes first is read: whole rows,
+    or the integers of a vector that have a comma behind them, which is next.
     """
     at = _after_space(text, start + _ONE)
     nested = _byte(text, at) == _OPEN
     if nested:
         at = _after_space(text, at + _ONE)
     room = uint64(out.size) // width
-    count, columns, row_start = _NONE, _NONE, _NONE
+    count, columns, good, good_stop = _NONE, _NONE, _NONE, _NONE
     while count < room:
         negative, first = _NONE, _byte(text, at)
-        if first == _MINUS:  # a branch, so that a processor reads on before it has seen the sign
+        if first == _MINUS:
             negative = _ONE
             at += _ONE
             first = _byte(text, at)
         magnitude, digits = _number(words, at)
         if digits == _NONE or magnitude > most + negative or (digits > _ONE and first == _ZERO):
-            return STRANGE
+            break
         _store(out, count, width, _NONE - magnitude if negative else magnitude)
         count += _ONE
         at = _after_space(text, at + digits)
         follows = _byte(text, at)
-        at += _ONE
         if follows == _COMMA:
-            at = _after_space(text, at)
+            if not nested:
+                good, good_stop = count, at
+            at = _after_space(text, at + _ONE)
             continue
         if follows != _CLOSE:
-            return STRANGE
-        if nested:
-            columns = columns or count
-            if count - row_start != columns:
-                return STRANGE
-            row_start = count
-            at, nested = _next_row(text, at)
+            break
+        at += _ONE
         if not nested:
-            return count, columns, at
+            return _ONE, count, columns, at
+        width_of_row = count - good
+        if columns and width_of_row != columns:
+            break
+        columns = width_of_row
+        good, good_stop = count, at
+        at, nested = _next_row(text, at)
+        if not nested:
+            return _ONE, count, columns, at
         if at == _NONE:
-            return STRANGE
-    return STRANGE
+            break
+    return _NONE, good, columns if good else _NONE, good_stop
 
 
 @register_jitable(forceinline=True)

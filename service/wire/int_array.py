@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from service.errors import Refusal, refusal
 from service.spec import TensorSpec
 from service.wire.field_rules import IntArray
-from service.wire.int_text import AT_START, CLOSE, LONGEST_INTEGER_BYTES, NUMBER, OPEN, parse_integers, tokenize
+from service.wire.int_text import (
+    AFTER_NUMBER,
+    AFTER_ROW,
+    AT_START,
+    CLOSE,
+    LONGEST_INTEGER_BYTES,
+    NUMBER,
+    OPEN,
+    parse_integers,
+    tokenize,
+)
 from service.wire.json_members import Span
 from service.wire.json_token import Token, byte_at, malformed, read_value
 from service.wire.nesting import DEEPEST_LEVEL, Brackets, Nesting
@@ -23,15 +33,33 @@ _SHOWN_DIGITS = 1024
 _SEPARATORS = (b",", b"[", b"]", b" ", b"\n", b"\r", b"\t")
 
 
-def decode_int_array(body: bytes, span: Span, spec: TensorSpec, piece_bytes: int = PIECE_BYTES) -> tuple[IntArray, int]:
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first ``values`` of an array, which are right: whole rows of ``columns``, or those of a vector if that is 0.
+
+    ``stop`` is the position after them: behind a row, or of the comma behind a number.
+    """
+
+    values: IntArray
+    columns: int
+    stop: int
+
+
+def decode_int_array(
+    body: bytes, span: Span, spec: TensorSpec, piece_bytes: int = PIECE_BYTES, beginning: Beginning | None = None
+) -> tuple[IntArray, int]:
     """The array that begins at ``span.start``, of the field's dtype and the text's shape, and the position after it.
 
-    ``[]`` has no row for a table: shape (0, 0). ``piece_bytes`` is at least ``LONGEST_INTEGER_BYTES`` + 1.
+    ``[]`` has no row for a table: shape (0, 0). ``piece_bytes`` is at least ``LONGEST_INTEGER_BYTES`` + 1. What has
+    been read of the array, its ``beginning``, is not read again.
     """
     reader = _Reader(body, spec)
     # The quote at the end of the span belongs to an element if the array is still open there.
     limit = min(span.stop + 1, len(body))
     start = span.start
+    if beginning:
+        reader.begin(beginning)
+        start = beginning.stop
     while start < limit:
         stop = _piece_stop(body, start, min(start + piece_bytes, limit), limit)
         end = reader.read(start, stop)
@@ -68,6 +96,12 @@ class _Reader:
     nesting: Nesting = field(default_factory=Nesting)
     previous: int = AT_START
     values: list[IntArray] = field(default_factory=list)
+
+    def begin(self, beginning: Beginning) -> None:
+        """Stand where an array has been read to."""
+        self.nesting.begin(len(beginning.values), beginning.columns)
+        self.previous = AFTER_ROW if beginning.columns else AFTER_NUMBER
+        self.values.append(beginning.values)
 
     def read(self, start: int, stop: int) -> int | None:
         """Read one piece. The position after the array if the piece closes it."""

@@ -13,6 +13,8 @@ from service.spec import INTEGER_RANGE, Dtype
 COMMA, OPEN, CLOSE, NUMBER = 1, 2, 4, 8
 _FOLLOW_SHIFT = 4
 AT_START = OPEN << _FOLLOW_SHIFT
+AFTER_ROW = CLOSE | (COMMA | CLOSE) << _FOLLOW_SHIFT
+AFTER_NUMBER = NUMBER | (COMMA | CLOSE) << _FOLLOW_SHIFT
 
 LONGEST_INTEGER_BYTES = 20
 """Bytes of the longest integer that a field holds, its sign included."""
@@ -28,8 +30,8 @@ def _token_codes() -> NDArray[np.uint8]:
     codes = np.zeros(256, np.uint8)
     codes[ord(",")] = COMMA | (OPEN | NUMBER) << _FOLLOW_SHIFT
     codes[ord("[")] = OPEN | (OPEN | CLOSE | NUMBER) << _FOLLOW_SHIFT
-    codes[ord("]")] = CLOSE | (COMMA | CLOSE) << _FOLLOW_SHIFT
-    codes[[_MINUS, *range(_ZERO, _ZERO + 10)]] = NUMBER | (COMMA | CLOSE) << _FOLLOW_SHIFT
+    codes[ord("]")] = AFTER_ROW
+    codes[[_MINUS, *range(_ZERO, _ZERO + 10)]] = AFTER_NUMBER
     return codes
 
 

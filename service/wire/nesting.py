@@ -73,6 +73,14 @@ class Nesting:
         counts = [level.elements - level.elements_before_open_row for level in self._levels[1 : self.depth + 1]]
         return (*(count - 1 for count in counts[:-1]), *counts[-1:])
 
+    def begin(self, numbers: int, columns: int) -> None:
+        """Stand behind so many numbers, at least one: in a vector, or behind rows of ``columns`` if that is not 0."""
+        self.depth, self.has_numbers = 1, True
+        self.deepest = 2 if columns else 1
+        rows = numbers // columns if columns else 0
+        self._levels[1] = _Level(elements=rows or numbers)
+        self._levels[2] = _Level(columns, rows, numbers, numbers - columns) if columns else _Level()
+
     def depths(self, opens: NDArray[np.bool_]) -> NDArray[np.int32]:
         """[b] int32: the depth after each bracket of a piece. ``opens`` [b] bool."""
         return self.depth + np.cumsum(opens * np.int8(2) - np.int8(1), dtype=np.int32)

@@ -16,7 +16,7 @@ import numpy as np
 
 from service.spec import INTEGER_RANGE, TensorSpec
 from service.wire.field_rules import IntArray
-from service.wire.int_array import decode_int_array
+from service.wire.int_array import Beginning, decode_int_array
 from service.wire.json_body import ArrayReader
 from service.wire.json_members import Span
 
@@ -28,7 +28,7 @@ _WORD_BYTES = 8
 _LEAST_BYTES = 2 * _WORD_BYTES  # fewer are hardly a body, and a single word might be aligned, unlike several
 _logger = logging.getLogger(__name__)
 
-Loop: TypeAlias = Callable[..., tuple[int, int, int]]
+Loop: TypeAlias = Callable[..., tuple[int, int, int, int]]
 """``read_integers`` of ``_array_loop``, compiled or not."""
 
 
@@ -102,14 +102,17 @@ class QuickArrayReader:
         """The array that begins at ``span.start`` and the position after it, as ``decode_int_array`` has them."""
         loop = self._loop.ready
         if loop is not None:
-            return read_by_loop(loop, body, span, spec) or decode_int_array(body, span, spec)
+            read = read_by_loop(loop, body, span, spec)
+            return read if isinstance(read, tuple) else decode_int_array(body, span, spec, beginning=read)
         if span.stop - span.start >= COMPILED_FOR_BYTES:
             self._loop.begin()
         return decode_int_array(body, span, spec)
 
 
-def read_by_loop(loop: Loop, body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int] | None:
-    """The array that begins at ``span.start`` and the position after it; None when the strict reader is to look."""
+def read_by_loop(loop: Loop, body: bytes, span: Span, spec: TensorSpec) -> tuple[IntArray, int] | Beginning | None:
+    """The array that begins at ``span.start`` and the position after it; when the strict reader is to look, what it
+    need not read again, if there is anything.
+    """
     text = np.frombuffer(body, np.uint8)
     elements = _commas(text[span.start : span.stop]) + 1
     # Each has a digit and a comma or bracket, so that no text asks for more memory than an array of its length.
@@ -117,10 +120,10 @@ def read_by_loop(loop: Loop, body: bytes, span: Span, spec: TensorSpec) -> tuple
         return None
     values: IntArray = np.empty(elements, spec.dtype)
     words = np.ndarray(len(body) - _WORD_BYTES + 1, np.uint64, body, strides=(1,))
-    width = values.itemsize // 4
-    count, columns, stop = loop(text, words, span.start, values.view(np.uint32), width, INTEGER_RANGE[spec.dtype][1])
-    if not count:
-        return None
+    bounds = (values.itemsize // 4, INTEGER_RANGE[spec.dtype][1])
+    is_whole, count, columns, stop = loop(text, words, span.start, values.view(np.uint32), *bounds)
+    if not is_whole:
+        return Beginning(values[:count], int(columns), int(stop)) if count else None
     shape = (count // columns, columns) if columns else (count,)
     return values[:count].reshape(shape), stop
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.errors import Refusal
 from service.spec import INTEGER_RANGE, TensorSpec
-from service.wire.int_array import decode_int_array
+from service.wire.field_rules import IntArray
+from service.wire.int_array import Beginning, decode_int_array
 from service.wire.json_members import Span
 from service.wire.quick_array import Loop, compile_loop, read_by_loop
 
@@ -101,15 +103,27 @@ def _damaged(rng: random.Random, text: bytes) -> bytes:
 
 
 def require_the_strict_answer(loop: Loop, case: Case) -> bool:
-    """Whether the loop takes the text; AssertionError unless it then reads what the strict reader does."""
-    taken = read_by_loop(loop, case.body, case.span, case.spec)
-    if taken is None:
-        return False
-    have, have_stop = taken
-    want, want_stop = decode_int_array(case.body, case.span, case.spec)
-    assert (have.dtype, have.shape, have_stop) == (want.dtype, want.shape, want_stop), case
-    np.testing.assert_array_equal(have, want, repr(case))
-    return True
+    """Whether the loop takes the text; AssertionError unless what it reads, and all that the strict reader makes of the
+    rest, is what the strict reader makes of the whole.
+    """
+    read = read_by_loop(loop, case.body, case.span, case.spec)
+    if read is not None:
+        have = _strict_answer(case, read) if isinstance(read, Beginning) else read
+        want = _strict_answer(case)
+        if isinstance(want, str) or isinstance(have, str):
+            assert have == want, case
+        else:
+            assert (have[0].dtype, have[0].shape, have[1]) == (want[0].dtype, want[0].shape, want[1]), case
+            np.testing.assert_array_equal(have[0], want[0], repr(case))
+    return isinstance(read, tuple)
+
+
+def _strict_answer(case: Case, beginning: Beginning | None = None) -> tuple[IntArray, int] | str:
+    """The array and its end, or the refusal."""
+    try:
+        return decode_int_array(case.body, case.span, case.spec, beginning=beginning)
+    except Refusal as fault:
+        return repr(fault)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import pytest
 from service.errors import Refusal
 from service.spec import PLAN_INPUTS, TensorSpec
 from service.wire import quick_array
-from service.wire.int_array import decode_int_array
+from service.wire.int_array import Beginning, decode_int_array
 from service.wire.json_body import BodyReader, decode_any_body
 from service.wire.json_members import Span
 from service.wire.quick_array import (
@@ -34,13 +34,15 @@ WIDE = TensorSpec("lens", ("n",), "int64", "")
 LARGE = b"[" + b"1," * (COMPILED_FOR_BYTES // 2) + b"2]"
 
 
-def as_python(text: np.ndarray, words: np.ndarray, start: int, out: np.ndarray, *rest: int) -> tuple[int, int, int]:
+def as_python(
+    text: np.ndarray, words: np.ndarray, start: int, out: np.ndarray, *rest: int
+) -> tuple[int, int, int, int]:
     """The loop as Python runs it."""
     from service.wire._array_loop import read_integers
 
     with np.errstate(over="ignore"):
-        count, columns, stop = read_integers(text, words, np.uint64(start), out, *map(np.uint64, rest))
-    return int(count), int(columns), int(stop)
+        is_whole, count, columns, stop = read_integers(text, words, np.uint64(start), out, *map(np.uint64, rest))
+    return int(is_whole), int(count), int(columns), int(stop)
 
 
 @pytest.fixture(scope="session")
@@ -152,8 +154,25 @@ def test_more_integers_than_there_is_room_for_are_not_written(compiled: Loop) ->
     words = np.ndarray(len(body) - 7, np.uint64, body, strides=(1,))
     for loop in (compiled, as_python):
         out = np.full(6, 9, np.uint32)
-        assert loop(np.frombuffer(body, np.uint8), words, len(HEAD), out[:4], 2, 2**63 - 1) == (0, 0, 0)
+        assert loop(np.frombuffer(body, np.uint8), words, len(HEAD), out[:4], 2, 2**63 - 1) == (0, 2, 0, len(HEAD) + 4)
         assert out.tolist() == [1, 0, 2, 0, 9, 9]
+
+
+@pytest.mark.parametrize(
+    "end", ["]", ",true]", ",]", " ", ",[1]]", "x", ",01]", ",2", ",3,4.5]", ",9999999999]", "],[1]]"]
+)
+@pytest.mark.parametrize("table", [False, True])
+def test_what_has_been_read_before_a_fault_is_not_read_again(compiled: Loop, table: bool, end: str) -> None:
+    good = [[1, 2], [3, 4], [5, 6]]
+    rows = ",".join(json.dumps(row) for row in good)
+    tried = case((f"[{rows},[7" if table else "[1,2,3,4,5,6,7").encode() + end.encode())
+    require_alike(compiled, tried)
+    read = read_by_loop(compiled, tried.body, tried.span, tried.spec)
+    if isinstance(read, Beginning):
+        assert read.values.tolist()[:6] == [1, 2, 3, 4, 5, 6]
+        assert (read.columns, tried.body[read.stop - 1 : read.stop]) == (
+            (2, b"]") if table else (0, b"%d" % read.values[-1])
+        )
 
 
 def test_a_body_too_short_for_a_word_is_left(compiled: Loop) -> None:
@@ -180,9 +199,9 @@ def test_the_loop_is_compiled_once_for_the_first_large_array_and_nobody_waits_fo
     begun, let = threading.Event(), threading.Event()
     used: list[int] = []
 
-    def loop(*_: object) -> tuple[int, int, int]:
+    def loop(*_: object) -> tuple[int, int, int, int]:
         used.append(1)
-        return 0, 0, 0
+        return 0, 0, 0, 0
 
     def compiling() -> Loop:
         assert not begun.is_set()
