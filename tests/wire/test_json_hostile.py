@@ -6,6 +6,7 @@ import pytest
 from service.errors import Refusal
 from service.spec import PLAN_INPUTS
 from service.wire.json_body import decode_json_body
+from service.wire.json_token import STEP_BYTES, read_value
 
 SIZE = 3_000_000
 TABLE = b'{"req_pool_indices": [], "prefix_lens": [], "extend_seq_lens": [], "req_to_token": '
@@ -86,3 +87,14 @@ def test_a_large_table_keeps_every_value() -> None:
     text = ", ".join(map(str, values.tolist())).encode()
     table = decode_json_body(TABLE + b"[[" + text + b"]]}", PLAN_INPUTS)["req_to_token"]
     np.testing.assert_array_equal(table, values[None])
+
+
+@pytest.mark.parametrize("digits", [1, 31, 32, 33, 34, 32 + STEP_BYTES, 33 + STEP_BYTES, 34 + STEP_BYTES])
+@pytest.mark.parametrize("follows", [b"", b"]", b".5", b"e+1", b" "])
+def test_a_number_of_any_length_ends_where_its_digits_do(digits: int, follows: bytes) -> None:
+    for sign in (b"", b"-"):
+        text = sign + b"7" * digits + follows
+        token = read_value(text, 0)
+        is_integer = follows[:1] in (b"", b"]", b" ")
+        assert token.kind == ("integer" if is_integer else "float")
+        assert token.stop == len(text) - (len(follows) if is_integer else 0)
