@@ -122,3 +122,8 @@ def test_the_command_prints_and_writes_every_cell(
     )
     assert told["hardware"]["cpu"]
     assert all(cell["bytes_per_second"] > 0 for cell in told["cells"])
+
+
+def test_the_device_that_is_measured_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert codec_paths._device() == torch.device("cuda:3")

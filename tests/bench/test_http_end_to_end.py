@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -150,7 +151,11 @@ def descendants(pid: int) -> list[int]:
 def test_an_interrupted_measurement_leaves_no_process(tmp_path: Path, number: signal.Signals, code: int) -> None:
     arguments = ["--device", "cpu", "--rounds", "1000", "--output", str(tmp_path)]
     command = [sys.executable, "-m", "service.bench", *arguments]
-    with subprocess.Popen(command, cwd=servers.CHECKOUT, stderr=subprocess.PIPE, text=True) as process:
+    # A shell has its background jobs ignore SIGINT, and these tests may run in one.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, cwd=servers.CHECKOUT, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         watchdog = threading.Timer(PATIENCE_SECONDS, process.kill)
         watchdog.start()
         assert process.stderr is not None

@@ -86,6 +86,13 @@ def test_a_buffer_of_another_form_is_not_accepted(change: dict[str, Any]) -> Non
     assert not has_plain_form(inputs, **(good_buffers() | change))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
+def test_a_sparse_table_is_left_to_the_rules() -> None:
+    table = good().req_to_token
+    for sparse in (table.to_sparse(), table.to_sparse_csr()):
+        assert not has_plain_inputs(replace(good(), req_to_token=sparse))
+
+
 def test_without_buffers_capacities_may_be_left_to_their_defaults() -> None:
     assert has_plain_inputs(replace(good(), verify_capacity=None, write_req_capacity=None))
 
